@@ -1,0 +1,222 @@
+"""Every error gpupool can answer with, each class with one stable public code.
+
+The tree comes first: a kind says what sort of answer it is, a leaf says which one.
+
+    GpupoolError
+      BadInput        what was asked makes no sense            (HTTP 400/422)
+      Refused         it makes sense and the answer is no      (HTTP 409)
+      NotLoggedIn / NotAllowed / NotFound                      (401, 403, 404)
+      Conflict        somebody else wrote first                (409/412)
+      Unavailable     the pool, its store or its disk cannot   (503/507)
+
+A message says what happened, with the numbers; `hint` says what to type next. Only
+`server.problems` turns these into HTTP, only `cli.output` into terminal text.
+Expected outcomes inside the scheduler are values (`model.claim.Rejection`), not errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class GpupoolError(Exception):
+    """An answer with a stable code. `details` holds the numbers for programs, JSON-ready."""
+
+    code: ClassVar[str] = "GP-5900"
+    title: ClassVar[str] = "Internal error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}" + (f"\n  {self.hint}" if self.hint else "")
+
+
+class BadInput(GpupoolError):
+    code, title, exit_code = "GP-1000", "Bad input", 2
+
+
+class BadQuantity(BadInput):
+    code, title = "GP-1001", "Bad memory quantity"
+
+
+class BadFraction(BadInput):
+    code, title = "GP-1002", "Bad share of a card"
+
+
+class BadName(BadInput):
+    code, title = "GP-1003", "Bad name"
+
+
+class BadDuration(BadInput):
+    code, title = "GP-1004", "Bad duration or time"
+
+
+class BadOption(BadInput):
+    code, title = "GP-1005", "Bad option"
+
+
+class CommandNotFound(BadInput):
+    code, title, exit_code = "GP-1006", "Command not found", 127
+
+
+class BadMachine(BadInput):
+    code, title = "GP-1007", "Bad machine description"
+
+
+class InvalidBody(BadInput):
+    code, title = "GP-1010", "Invalid request"
+
+
+class BodyTooLarge(BadInput):
+    code, title = "GP-1011", "Request too large"
+
+
+class UnknownModel(BadInput):
+    code, title = "GP-1020", "Unknown card model"
+
+
+class Refused(GpupoolError):
+    code, title, exit_code = "GP-2000", "Refused", 3
+
+
+class LargerThanAnyCard(Refused):
+    code, title = "GP-2001", "Larger than any card"
+
+
+class QuotaExceeded(Refused):
+    code, title = "GP-2002", "Beyond the tenant's quota"
+
+
+class NoRoomNow(Refused):
+    code, title = "GP-2003", "No room now"
+
+
+class TooManyCards(Refused):
+    code, title = "GP-2004", "More cards than any node has"
+
+
+class NoUnixUser(Refused):
+    code, title = "GP-2005", "No Unix user to run as"
+
+
+class NameTaken(Refused):
+    code, title = "GP-2006", "Name taken"
+
+
+class WrongState(Refused):
+    code, title = "GP-2007", "Not in a state that allows this"
+
+
+class StillInUse(Refused):
+    code, title = "GP-2008", "Still in use"
+
+
+class NotLoggedIn(GpupoolError):
+    code, title, exit_code = "GP-3001", "Not logged in", 4
+
+
+class NotAllowed(GpupoolError):
+    code, title, exit_code = "GP-3002", "Not allowed", 4
+
+
+class NotFound(GpupoolError):
+    code, title, exit_code = "GP-3003", "Not found", 5
+
+
+class UnknownTenant(NotFound):
+    code, title = "GP-3004", "Unknown tenant"
+
+
+class RouteNotFound(NotFound):
+    code, title = "GP-3005", "No such route"
+
+
+class MethodNotAllowed(BadInput):
+    code, title = "GP-3006", "Method not allowed"
+
+
+class Conflict(GpupoolError):
+    code, title, exit_code = "GP-4000", "Conflict", 6
+
+
+class StaleGeneration(Conflict):
+    code, title = "GP-4001", "Stale generation"
+
+
+class IdempotencyMismatch(Conflict):
+    code, title = "GP-4002", "Idempotency key used for another request"
+
+
+class PoolAlreadyRunning(Conflict):
+    code, title = "GP-4003", "A pool is already running on this state"
+
+
+class Unavailable(GpupoolError):
+    code, title, exit_code = "GP-5000", "Unavailable", 7
+
+
+class PoolNotRunning(Unavailable):
+    code, title = "GP-5001", "No pool is running"
+
+
+class StateNewer(Unavailable):
+    code, title = "GP-5002", "State directory of a newer version"
+
+
+class StateUnusable(Unavailable):
+    code, title = "GP-5003", "State directory unusable"
+
+
+class StoreCorrupt(Unavailable):
+    code, title = "GP-5004", "Database corrupt"
+
+
+class StoreBusy(Unavailable):
+    code, title = "GP-5005", "Database locked"
+
+
+class DiskFull(Unavailable):
+    code, title = "GP-5006", "Disk full"
+
+
+class PortTaken(Unavailable):
+    code, title = "GP-5007", "Port taken"
+
+
+class PoolLost(Unavailable):
+    code, title = "GP-5008", "The pool stopped answering"
+
+
+class NativeMissing(Unavailable):
+    code, title = "GP-5009", "Native part missing"
+
+
+class Internal(GpupoolError):
+    code, title = "GP-5900", "Internal error"
+
+
+def catalogue() -> dict[str, type[GpupoolError]]:
+    """Every public code with its class, the tree walked; codes are unique (a test says so)."""
+    found: dict[str, type[GpupoolError]] = {}
+    queue: list[type[GpupoolError]] = [GpupoolError]
+    while queue:
+        cls = queue.pop(0)
+        queue.extend(cls.__subclasses__())
+        if cls is not GpupoolError:
+            found[cls.code] = cls
+    return dict(sorted(found.items()))
+
+
+def from_code(code: str, message: str, hint: str = "", **details: Any) -> GpupoolError:
+    """The error that a server's answer names; an unknown code (a newer server) keeps its text."""
+    cls = catalogue().get(code)
+    if cls is not None:
+        return cls(message, hint=hint, **details)
+    error = GpupoolError(message, hint=hint, **details)
+    error.code = code  # type: ignore[misc]  # an instance may carry a newer server's code
+    return error

@@ -1,0 +1,161 @@
+"""Parsing and printing of quantities; the only place where text meets numbers.
+
+Inside gpupool memory is bytes, compute is milli-devices (1/1000 of one card), time is
+nanoseconds or whole seconds, all integers. Memory is granted in whole MiB, rounded up.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from gpupool.base.errors import BadDuration, BadFraction, BadQuantity
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+WHOLE = 1000
+"""Milli-devices of one whole card."""
+
+_FACTORS = {
+    "b": 1,
+    "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
+    "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+}  # fmt: skip
+_BARE = {"k": "K", "m": "M", "g": "G", "t": "T"}
+_QUANTITY = re.compile(r"\s*([+-]?[0-9.,eE]+)\s*([A-Za-z]*)\s*")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_MAX_BYTES = 1 << 60
+
+
+def parse_memory(text: str) -> int:
+    """Bytes of `8GiB`, `8Gi`, `8192MiB`, `16GB`; rounded up to whole MiB. Raises BadQuantity.
+
+    >>> parse_memory("8GiB") == 8 * GIB, parse_memory("16GB") == parse_memory("15259MiB")
+    (True, True)
+    """
+    found = _QUANTITY.fullmatch(text)
+    number = _decimal(found.group(1)) if found else None
+    if found is None or number is None:
+        raise BadQuantity(f"{text!r} is not an amount of memory", hint="write it like 8GiB or 8192MiB")
+    unit = found.group(2).lower()
+    if not unit:
+        raise BadQuantity(f"{text} bytes? did you mean {text.strip()}GiB?", hint=f"write {text.strip()}GiB")
+    if unit in _BARE:
+        letter, amount = _BARE[unit], found.group(1)
+        raise BadQuantity(
+            f"{text!r} can mean {amount}{letter}iB or {amount}{letter}B, which differ",
+            hint=f"write {amount}{letter}iB",
+        )
+    if unit not in _FACTORS:
+        raise BadQuantity(f"unknown unit {found.group(2)!r} in {text!r}", hint="units: KiB MiB GiB TiB KB MB GB TB")
+    exact = number * _FACTORS[unit]
+    if exact <= 0:
+        raise BadQuantity(f"{text} of memory is nothing", hint="ask for at least 1MiB")
+    if exact > _MAX_BYTES:
+        raise BadQuantity(f"{text} is more memory than any card will have", hint="write it like 8GiB")
+    return -(-int(exact.to_integral_value(rounding="ROUND_CEILING")) // MIB) * MIB
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() else None
+
+
+def parse_gpu(text: str) -> tuple[int, int | None]:
+    """(milli per card, number of cards or None) of `0.3`, `1`, `4`. Raises BadFraction.
+
+    Up to one card the number is a share of one; above it, only whole cards make sense.
+
+    >>> parse_gpu("0.3"), parse_gpu("1"), parse_gpu("4")
+    ((300, None), (1000, None), (1000, 4))
+    """
+    value = _decimal(text.strip())
+    if value is None:
+        raise BadFraction(f"{text!r} is not a share of a card", hint="write it like --gpu 0.3 or --gpu 1")
+    if value <= 0:
+        raise BadFraction(f"--gpu {text} asks for nothing", hint="ask for 0.001 to 1 of a card, or whole cards")
+    if value > 1 and value != value.to_integral_value():
+        raise BadFraction(
+            f"--gpu {text}: above one card only whole cards can be given",
+            hint=f"write --gpu {int(value) + 1}, or a share with --count, e.g. --gpu 0.5 --count 3",
+        )
+    if value > 100_000:
+        raise BadFraction(f"--gpu {text}: no pool has that many cards", hint="write it like --gpu 0.3")
+    if value > 1:
+        return WHOLE, int(value)
+    milli = value * WHOLE
+    if milli != milli.to_integral_value():
+        raise BadFraction(f"--gpu {text}: shares go in steps of 0.001", hint=f"write --gpu {round(value, 3)}")
+    return int(milli), None
+
+
+def parse_duration(text: str) -> int:
+    """Whole seconds of `90s`, `30m`, `1h30m`, `2d`. Raises BadDuration.
+
+    >>> parse_duration("1h30m"), parse_duration("2d")
+    (5400, 172800)
+    """
+    parts = re.findall(r"([0-9]+)\s*([smhdw])", text.strip().lower())
+    if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text.lower()):
+        hint = f"write {text}s, {text}m or {text}h" if text.strip().isdigit() else "write it like 90s, 30m, 2h, 1h30m"
+        raise BadDuration(f"{text!r} is not a duration", hint=hint)
+    seconds = sum(int(n) * _SECONDS[u] for n, u in parts)
+    if not 0 < seconds <= 10 * 366 * 86400:
+        raise BadDuration(f"{text!r}: a duration is between 1s and ten years", hint="write it like 2h")
+    return seconds
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """The UTC instant of `2h` (ago), `2026-11`, `2026-11-20` or an ISO time (UTC unless it says). Raises BadDuration."""
+    if re.fullmatch(r"\d{4}-\d{2}", text.strip()):
+        text = text.strip() + "-01"
+    try:
+        instant = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return now - timedelta(seconds=parse_duration(text))
+    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+
+
+def format_gpu(milli: int) -> str:
+    """`0.30`, `0.333`, `2.00`: two decimals, three where they are needed."""
+    return f"{milli / WHOLE:.2f}" if milli % 10 == 0 else f"{milli / WHOLE:.3f}"
+
+
+def format_percent(milli: int) -> str:
+    """`30`, `33.3`: milli-devices as percent of one card."""
+    return str(milli // 10) if milli % 10 == 0 else f"{milli / 10:.1f}"
+
+
+def format_mib(size: int) -> str:
+    """Whole MiB of a byte count, rounded down: `8192 MiB`."""
+    return f"{size // MIB} MiB"
+
+
+def format_share(gpu_milli: int, memory_bytes: int | None, count: int = 1, *, best_effort: bool = False) -> str:
+    """The two numbers of a share, the same words everywhere.
+
+    >>> format_share(300, 8 * GIB)
+    '0.30 GPU (30 % compute) + 8192 MiB'
+    """
+    compute = "best effort" if best_effort else f"{format_percent(gpu_milli)} % compute"
+    memory = format_mib(memory_bytes) if memory_bytes is not None else "its part of the memory"
+    one = f"{format_gpu(gpu_milli)} GPU ({compute}) + {memory}"
+    return one if count == 1 else f"{count} × [{one}]"
+
+
+def format_duration(seconds: float) -> str:
+    """`0:04`, `12:31`, `3:05:00`, `2d 3:05:00`: what a clock would show."""
+    whole = max(0, int(seconds))
+    days, rest = divmod(whole, 86400)
+    hours, minutes = divmod(rest // 60, 60)
+    clock = f"{hours}:{minutes:02d}:{rest % 60:02d}" if hours or days else f"{minutes}:{rest % 60:02d}"
+    return f"{days}d {clock}" if days else clock
+
+
+def format_instant(instant_ns: int) -> str:
+    """UTC with a `Z`, to the second: for people and CSV alike."""
+    return datetime.fromtimestamp(instant_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
