@@ -1,0 +1,107 @@
+"""One physical card as a probe saw it, and what it was doing then.
+
+These are facts only: nothing here knows how they were read, stored or shown, nor who uses the card. A
+number that could not be read is None, never 0: a card whose load is unknown must not look idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from gpupool.model.partition import Partition, PartitionProfile
+
+
+class Health(StrEnum):
+    """Whether a card can be trusted with work; UNKNOWN when nothing could be read."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class DeviceState(StrEnum):
+    """What the pool does with a card: sees it, hands it out, empties it, or misses it."""
+
+    OBSERVED = "observed"
+    ADOPTED = "adopted"
+    DRAINING = "draining"
+    LOST = "lost"
+
+
+# A card that comes back after being lost returns to the state it had, so LOST leads to all others.
+TRANSITIONS: Mapping[DeviceState, frozenset[DeviceState]] = MappingProxyType(
+    {
+        DeviceState.OBSERVED: frozenset({DeviceState.ADOPTED, DeviceState.LOST}),
+        DeviceState.ADOPTED: frozenset({DeviceState.DRAINING, DeviceState.OBSERVED, DeviceState.LOST}),
+        DeviceState.DRAINING: frozenset({DeviceState.ADOPTED, DeviceState.OBSERVED, DeviceState.LOST}),
+        DeviceState.LOST: frozenset({DeviceState.OBSERVED, DeviceState.ADOPTED, DeviceState.DRAINING}),
+    }
+)
+
+
+def may_become(state: DeviceState, wanted: DeviceState) -> bool:
+    """Whether the lifecycle leads from `state` to `wanted` in one step; staying is always allowed.
+
+    >>> may_become(DeviceState.OBSERVED, DeviceState.DRAINING)
+    False
+    """
+    return state == wanted or wanted in TRANSITIONS[state]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One card. `model` is the short name used in claims (H200, A100-40G), `product` the driver's own
+    words.
+    """
+
+    uuid: str
+    index: int
+    vendor: str
+    product: str
+    model: str
+    memory_bytes: int
+    pci_address: str | None = None
+    numa_node: int | None = None
+    simulated: bool = False
+    device_paths: tuple[str, ...] = ()
+    health: Health = Health.UNKNOWN
+    health_reason: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    architecture: str | None = None
+    compute_capability: tuple[int, int] | None = None
+    multiprocessors: int | None = None
+    driver_version: str | None = None
+    ecc_enabled: bool | None = None
+    partitioned: bool | None = None  # MIG mode is on now; None when the card has no such mode
+    profiles: tuple[PartitionProfile, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process seen on a card. `uid`, `name` and `started_at_ns` are None when it was gone before we
+    looked.
+    """
+
+    pid: int
+    uid: int | None = None
+    name: str | None = None
+    memory_bytes: int | None = None
+    started_at_ns: int | None = None  # UTC, since the epoch: tells a reused pid from the process first seen
+
+
+@dataclass(frozen=True)
+class DeviceUsage:
+    """What a card was doing at one moment. None is unknown; `processes` is None where they cannot be
+    listed.
+    """
+
+    utilization_percent: int | None = None
+    memory_used_bytes: int | None = None
+    power_watts: int | None = None
+    temperature_celsius: int | None = None
+    processes: tuple[Process, ...] | None = None

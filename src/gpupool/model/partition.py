@@ -1,0 +1,110 @@
+"""The shapes a card can be cut into, where each may sit, and which of them fit together.
+
+A card is a row of memory units (8 on A100 to B300, 4 on A30, 12 on RTX PRO 6000). A profile takes `size` of
+them side by side from one of its `starts`. Two partitions may stand together when their units are disjoint,
+no profile is used more than `max_count` times, and at most one of them holds the media engines. This room
+knows geometry; it does not know how a partition is made (mechanisms) nor which one is wise to take
+(scheduling).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PartitionProfile:
+    """A shape: `1g.18gb` and so on. `gpu_milli` is its part of the card's compute in thousandths."""
+
+    name: str
+    size: int
+    memory_bytes: int
+    starts: tuple[int, ...]
+    max_count: int
+    gpu_milli: int
+    profile_id: int | None = None  # the driver's number; it differs between boards
+    media: bool = False  # holds the engines of which a card has one set (`+me`, `+gfx` shapes)
+
+
+@dataclass(frozen=True, order=True)
+class Placement:
+    """`size` units from `start` on, for one profile."""
+
+    start: int
+    size: int
+    profile: str
+
+    @property
+    def units(self) -> range:
+        return range(self.start, self.start + self.size)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A piece that exists on a card now. `uuid` is the driver's (`MIG-…`), None until it has one."""
+
+    device_uuid: str
+    placement: Placement
+    uuid: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+def placements(profiles: Iterable[PartitionProfile]) -> tuple[Placement, ...]:
+    """Every place any of the profiles may take on an empty card, lowest start first."""
+    return tuple(sorted(Placement(s, p.size, p.name) for p in profiles for s in p.starts))
+
+
+def fits(profiles: Sequence[PartitionProfile], taken: Iterable[Placement], wanted: Placement) -> bool:
+    """Whether `wanted` can stand beside `taken`, which is itself a valid set.
+
+    >>> half = PartitionProfile("3g", 4, 0, (0, 4), 2, 428)
+    >>> fits([half], [Placement(0, 4, "3g")], Placement(4, 4, "3g"))
+    True
+    >>> fits([half], [Placement(0, 4, "3g")], Placement(0, 4, "3g"))
+    False
+    """
+    by_name = {p.name: p for p in profiles}
+    shape = by_name.get(wanted.profile)
+    beside = tuple(taken)
+    if shape is None or wanted.start not in shape.starts or wanted.size != shape.size:
+        return False
+    if any(_overlap(wanted, other) for other in beside):
+        return False
+    if sum(other.profile == wanted.profile for other in beside) >= shape.max_count:
+        return False
+    return not (shape.media and any(by_name[o.profile].media for o in beside if o.profile in by_name))
+
+
+def is_valid_set(profiles: Sequence[PartitionProfile], chosen: Iterable[Placement]) -> bool:
+    """Whether all of `chosen` can exist together; the order in which they are made does not matter."""
+    standing: list[Placement] = []
+    for one in chosen:
+        if not fits(profiles, standing, one):
+            return False
+        standing.append(one)
+    return True
+
+
+def free_placements(
+    profiles: Sequence[PartitionProfile], taken: Iterable[Placement]
+) -> tuple[Placement, ...]:
+    """Every place that is still open beside `taken`: what a choice leaves, and so what it costs."""
+    beside = tuple(taken)
+    return tuple(p for p in placements(profiles) if fits(profiles, beside, p))
+
+
+def mix_text(taken: Iterable[Placement]) -> str:
+    """The mix in words, as people write it: `2 x 1g.18gb + 3g.71gb`.
+
+    >>> mix_text([Placement(0, 4, "3g"), Placement(4, 1, "1g"), Placement(5, 1, "1g")])
+    '3g + 2 x 1g'
+    """
+    counts = Counter(p.profile for p in sorted(taken))
+    return " + ".join(name if n == 1 else f"{n} x {name}" for name, n in counts.items())
+
+
+def _overlap(one: Placement, other: Placement) -> bool:
+    return one.start < other.start + other.size and other.start < one.start + one.size
