@@ -1,0 +1,47 @@
+"""What was granted: seats on cards, with a generation that every write must name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AllocationState(StrEnum):
+    GRANTED = "granted"
+    PREPARED = "prepared"
+    RELEASING = "releasing"
+    RELEASED = "released"
+
+
+TRANSITIONS: Mapping[AllocationState, frozenset[AllocationState]] = {
+    AllocationState.GRANTED: frozenset(
+        {AllocationState.PREPARED, AllocationState.RELEASING, AllocationState.RELEASED}
+    ),
+    AllocationState.PREPARED: frozenset({AllocationState.RELEASING, AllocationState.RELEASED}),
+    AllocationState.RELEASING: frozenset({AllocationState.RELEASED}),
+    AllocationState.RELEASED: frozenset(),
+}
+
+HELD = frozenset(AllocationState) - {AllocationState.RELEASED}
+"""States in which the seats are taken and the meter runs."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One card's part of an allocation: compute that is held, and memory."""
+
+    device: str
+    gpu_milli: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Allocation:
+    id: str
+    claim: str
+    job: str
+    node: str
+    seats: tuple[Seat, ...]
+    state: AllocationState
+    generation: int

@@ -1,0 +1,105 @@
+"""What a tenant asks for, and how the answer "no" or "not yet" looks. Pure facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpupool.base.units import WHOLE, format_share
+
+
+class Sharing(StrEnum):
+    """How a share behaves beside its neighbours."""
+
+    FIXED = "fixed"
+    BURST = "burst"
+    BEST_EFFORT = "best-effort"
+
+
+PRIORITIES: Mapping[str, int] = {"low": -100, "normal": 0, "high": 100}
+"""Words for priorities; integers from -1000 to 1000 are understood as well."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The part of a claim that decides where it can go. Equal shapes get equal answers.
+
+    `gpu_milli` and `memory_bytes` are per card, `count` cards on one node; `memory_bytes`
+    None means the same part of the card's memory as of its compute.
+    """
+
+    gpu_milli: int
+    memory_bytes: int | None = None
+    count: int = 1
+    model: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    sharing: Sharing = Sharing.FIXED
+
+    @property
+    def held_milli(self) -> int:
+        """Compute that is held per card: best effort holds none."""
+        return 0 if self.sharing is Sharing.BEST_EFFORT else self.gpu_milli
+
+    @property
+    def whole(self) -> bool:
+        return self.gpu_milli == WHOLE and self.sharing is not Sharing.BEST_EFFORT
+
+    def memory_on(self, card_memory_bytes: int) -> int:
+        """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional claim."""
+        if self.memory_bytes is not None:
+            return self.memory_bytes
+        return card_memory_bytes * self.gpu_milli // WHOLE >> 20 << 20
+
+    def __str__(self) -> str:
+        best_effort = self.sharing is Sharing.BEST_EFFORT
+        return format_share(self.gpu_milli, self.memory_bytes, self.count, best_effort=best_effort)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A shape, asked for by somebody, at a time."""
+
+    id: str
+    shape: Shape
+    tenant: str
+    project: str
+    user: str
+    priority: int = 0
+    max_seconds: int | None = None
+    submitted_ns: int = 0
+
+
+class Reason(StrEnum):
+    """Why a card, a node or the pool cannot take a claim (now, or ever)."""
+
+    MODEL = "wrong model"
+    LABELS = "labels differ"
+    NOT_ADOPTED = "not adopted"
+    UNHEALTHY = "not healthy"
+    DRAINING = "draining"
+    CARD_TOO_SMALL = "card too small"
+    COMPUTE = "not enough compute free"
+    MEMORY = "not enough memory free"
+    NOT_WHOLE = "not a whole card free"
+    TOO_FEW_CARDS = "too few fitting cards on the node"
+    RESERVED = "reserved"
+    QUOTA = "tenant's quota in use"
+    BEHIND = "behind claims of higher rank"
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """One sentence for people and the counts behind it.
+
+    `cards` and `nodes` count, per reason, where the claim fell out; `fits_ever` is False
+    when no emptying of the pool would help. `nearest` is a claim that would be placed now.
+    """
+
+    sentence: str
+    dominant: Reason
+    cards: Mapping[Reason, int] = field(default_factory=dict)
+    nodes: Mapping[Reason, int] = field(default_factory=dict)
+    fits_ever: bool = True
+    nearest: Shape | None = None
+    hint: str = ""
