@@ -1,0 +1,1 @@
+"""The tests: unit/ mirrors the source, support/ holds the real parts that several kinds of tests share."""
