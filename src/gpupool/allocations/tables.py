@@ -1,0 +1,131 @@
+"""Tables of claims, jobs, allocations and their seats."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.store.tables import BigId, metadata
+
+claims = sa.Table(
+    "claims",
+    metadata,
+    # One row per submission; the jobs of an array share it.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("user_id", sa.ForeignKey("users.id"), nullable=False),
+    sa.Column("gpu_milli", sa.Integer, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=True, comment="per card; null: in proportion"),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("model", sa.String(63), nullable=True),
+    sa.Column("labels", sa.JSON, nullable=False),
+    sa.Column("sharing", sa.String(16), nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("max_seconds", sa.BigInteger, nullable=True),
+    sa.Column("submitted_ns", sa.BigInteger, nullable=False),
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("claim_id", sa.ForeignKey("claims.id"), nullable=False),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("user_id", sa.ForeignKey("users.id"), nullable=False),
+    sa.Column("name", sa.String(80), nullable=False),
+    sa.Column("array_name", sa.String(63), nullable=True),
+    sa.Column("array_index", sa.Integer, nullable=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("reason", sa.String(400), nullable=False, server_default="", comment="of the latest state"),
+    sa.Column("attached", sa.Boolean, nullable=False),
+    sa.Column("lease_until_ns", sa.BigInteger, nullable=True, comment="of an attached client"),
+    sa.Column("stop_requested", sa.String(16), nullable=True, comment="why: user, lease, max-time, drain"),
+    sa.Column("stop_grace_s", sa.Integer, nullable=True),
+    sa.Column("command", sa.JSON, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
+    sa.Column("submitted_ns", sa.BigInteger, nullable=False),
+    sa.Column("placed_ns", sa.BigInteger, nullable=True),
+    sa.Column("started_ns", sa.BigInteger, nullable=True),
+    sa.Column("ended_ns", sa.BigInteger, nullable=True),
+    sa.Column("exit_code", sa.Integer, nullable=True),
+    sa.Column("signal", sa.Integer, nullable=True),
+    sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
+    sa.Column("max_rss_bytes", sa.BigInteger, nullable=True),
+    sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),
+    sa.Index("ix_jobs_tenant_id_array_name", "tenant_id", "array_name"),
+    sa.Index("ix_jobs_ended_ns", "ended_ns"),
+    sa.Index("ix_jobs_tenant_id_ended_ns", "tenant_id", "ended_ns"),
+    sa.Index(
+        "ix_jobs_live",
+        "id",
+        sqlite_where=sa.text("state IN ('pending', 'starting', 'running')"),
+        postgresql_where=sa.text("state IN ('pending', 'starting', 'running')"),
+    ),
+    sa.Index(
+        "ix_jobs_tenant_live",
+        "tenant_id",
+        "id",
+        sqlite_where=sa.text("state IN ('pending', 'starting', 'running')"),
+        postgresql_where=sa.text("state IN ('pending', 'starting', 'running')"),
+    ),
+)
+
+launches = sa.Table(
+    "launches",
+    metadata,
+    # How to start a job: environment, directory, credentials. Deleted when the job ends,
+    # because an environment holds secrets.
+    sa.Column("job_id", sa.ForeignKey("jobs.id"), primary_key=True),
+    sa.Column("spec", sa.JSON, nullable=False),
+)
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("job_id", sa.ForeignKey("jobs.id"), nullable=False, index=True),
+    sa.Column("claim_id", sa.ForeignKey("claims.id"), nullable=False),
+    sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("why", sa.String(200), nullable=False, server_default=""),
+    sa.Column("work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"),
+    sa.Column("granted_ns", sa.BigInteger, nullable=False),
+    sa.Column("released_ns", sa.BigInteger, nullable=True),
+    sa.Index(
+        "ix_allocations_node_work",
+        "node_id",
+        "work_seq",
+        sqlite_where=sa.text("state <> 'released'"),
+        postgresql_where=sa.text("state <> 'released'"),
+    ),
+)
+
+seats = sa.Table(
+    "seats",
+    metadata,
+    sa.Column("allocation_id", sa.ForeignKey("allocations.id"), primary_key=True),
+    sa.Column("device_id", sa.ForeignKey("devices.id"), primary_key=True),
+    sa.Column("gpu_milli", sa.Integer, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+    sa.Index("ix_seats_device_id", "device_id"),
+)
+
+reservations = sa.Table(
+    "reservations",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("gpu_milli", sa.Integer, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=True),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("model", sa.String(63), nullable=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("start_ns", sa.BigInteger, nullable=False),
+    sa.Column("end_ns", sa.BigInteger, nullable=True),
+)

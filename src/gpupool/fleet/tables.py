@@ -1,0 +1,74 @@
+"""Tables of nodes, devices, partitions and the history of each card's state."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.store.tables import BigId, metadata
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(63), nullable=False, unique=True),
+    sa.Column("labels", sa.JSON, nullable=False),
+    sa.Column("topology", sa.JSON, nullable=False),
+    sa.Column("facts", sa.JSON, nullable=False, comment="driver, CPUs, memory, cgroups, agent version"),
+    sa.Column("simulated", sa.Boolean, nullable=False),
+    sa.Column("ready", sa.Boolean, nullable=False, comment="its agent has told what became of every job"),
+    sa.Column("agent_uid", sa.BigInteger, nullable=True),
+    sa.Column("last_seen_ns", sa.BigInteger, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
+)
+
+devices = sa.Table(
+    "devices",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(64), nullable=False, unique=True),
+    sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
+    sa.Column("idx", sa.Integer, nullable=False),
+    sa.Column("model", sa.String(63), nullable=False),
+    sa.Column("product", sa.String(128), nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+    sa.Column("simulated", sa.Boolean, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("health", sa.String(16), nullable=False),
+    sa.Column("health_reason", sa.String(200), nullable=False, server_default=""),
+    sa.Column("facts", sa.JSON, nullable=False, comment="everything else the probe saw"),
+    # What its seats add up to now; written with them, in one transaction.
+    sa.Column("used_milli", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("used_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("shares", sa.Integer, nullable=False, server_default="0", comment="seats on it now"),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
+    sa.UniqueConstraint("node_id", "idx"),
+    sa.CheckConstraint("used_milli >= 0 AND used_milli <= 1000", name="compute_not_overcommitted"),
+    sa.CheckConstraint("used_bytes >= 0 AND used_bytes <= memory_bytes", name="memory_not_overcommitted"),
+)
+
+partitions = sa.Table(
+    "partitions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("device_id", sa.ForeignKey("devices.id"), nullable=False, index=True),
+    sa.Column("uuid", sa.String(64), nullable=False, unique=True),
+    sa.Column("profile", sa.String(32), nullable=False),
+    sa.Column("start", sa.Integer, nullable=False),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+)
+
+device_spans = sa.Table(
+    "device_spans",
+    metadata,
+    # One row per stretch of time in which a card's state and health did not change: the
+    # capacity side of the books. Seconds are whole, of the ledger's clock.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("device_id", sa.ForeignKey("devices.id"), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False, comment="pooled, overhead or unmanaged"),
+    sa.Column("memory_mib", sa.BigInteger, nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False),
+    sa.Column("end_s", sa.BigInteger, nullable=True),
+    sa.Index("ix_device_spans_device_id_start_s", "device_id", "start_s"),
+    sa.Index("ix_device_spans_end_s", "end_s"),
+)

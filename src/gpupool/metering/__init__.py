@@ -1,0 +1,1 @@
+"""The books: who held what, for how many whole seconds, and reports that close."""

@@ -1,0 +1,53 @@
+"""The tables that belong to no room: the pool's own row, the event log, idempotency keys."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""A 64-bit key that SQLite can number by itself."""
+
+pool = sa.Table(
+    "pool",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("pool_id", sa.String(32), nullable=False),
+    sa.Column("holder", sa.String(64), nullable=False, comment="token of the one server that may write"),
+    sa.Column("event_seq", sa.BigInteger, nullable=False, comment="last number given in the event log"),
+    sa.Column("generation", sa.BigInteger, nullable=False, comment="grows with every change of the ledger"),
+    sa.Column("ledger_ns", sa.BigInteger, nullable=False, comment="latest instant in the books"),
+    sa.CheckConstraint("id = 1", name="one_row"),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", BigId, primary_key=True, autoincrement=False),
+    sa.Column("at_ns", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.String(40), nullable=False, comment="noun.verb, as job.running"),
+    sa.Column("tenant_id", sa.Integer, nullable=True, comment="whose it is; null: the pool's"),
+    sa.Column("subject", sa.String(128), nullable=False, comment="public id or name"),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("ix_events_tenant_id_seq", "tenant_id", "seq"),
+)
+
+idempotency = sa.Table(
+    "idempotency",
+    metadata,
+    sa.Column("user_id", sa.Integer, primary_key=True),
+    sa.Column("key", sa.String(128), primary_key=True),
+    sa.Column("request_sha256", sa.String(64), nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("response", sa.JSON, nullable=False),
+    sa.Column("created_ns", sa.BigInteger, nullable=False, index=True),
+)
