@@ -1,0 +1,196 @@
+"""Nodes and devices: what an agent publishes, what it is told to do, what it reports."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gpupool.wire.common import BIG, Name, Wire
+
+
+class DeviceIn(Wire):
+    """One card as a probe saw it."""
+
+    uuid: str = Field(min_length=1, max_length=64)
+    index: int = Field(ge=0, le=100_000)
+    vendor: str = Field(max_length=32)
+    product: str = Field(max_length=128)
+    model: str = Field(min_length=1, max_length=63)
+    memory_bytes: int = Field(ge=1, le=BIG)
+    simulated: bool
+    health: Literal["ok", "warning", "failed", "unknown"] = "unknown"
+    health_reason: str = Field("", max_length=200)
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class NodeIn(Wire):
+    """A node's agent saying what it has; registering again replaces what was said before."""
+
+    devices: list[DeviceIn] = Field(max_length=1024)
+    labels: dict[str, str] = Field(default_factory=dict)
+    topology: dict[str, Any] = Field(default_factory=dict)
+    facts: dict[str, Any] = Field(default_factory=dict)
+    simulated: bool = False
+    adopt: bool = Field(False, description="new cards of this node start adopted (simulated ones only)")
+
+
+class NodeOut(Wire):
+    name: str
+    ready: bool
+    simulated: bool
+    labels: dict[str, str]
+    facts: dict[str, Any]
+    last_seen_ns: int
+    devices: int
+    generation: int
+
+
+class ProcessOut(Wire):
+    """A process on a card that the pool did not start."""
+
+    pid: int
+    user: str | None = None
+    name: str
+    memory_bytes: int | None = None
+    started_ns: int | None = None
+
+
+class UsageOut(Wire):
+    """What the card says of itself; null is unknown."""
+
+    utilization_percent: float | None = None
+    memory_used_bytes: int | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    at_ns: int | None = None
+
+
+class DeviceOut(Wire):
+    name: str = Field(description="node:index")
+    uuid: str
+    node: str
+    index: int
+    model: str
+    product: str
+    memory_bytes: int
+    simulated: bool
+    state: Literal["observed", "adopted", "draining", "lost"]
+    health: Literal["ok", "warning", "failed", "unknown"]
+    health_reason: str = ""
+    used_milli: int
+    used_bytes: int
+    free_milli: int
+    free_bytes: int
+    shares: int
+    largest_milli: int = Field(description="largest share placeable now: compute")
+    largest_bytes: int = Field(description="largest share placeable now: memory")
+    usage: UsageOut = Field(default_factory=UsageOut)
+    unmanaged: list[ProcessOut] = Field(default_factory=list)
+    facts: dict[str, Any] = Field(default_factory=dict)
+    generation: int
+
+
+class WorkSeat(Wire):
+    uuid: str
+    index: int
+    model: str
+    gpu_milli: int
+    memory_bytes: int
+
+
+class RunAs(Wire):
+    """The Unix account of a job, taken by the server from the caller's peer credentials or binding."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+    name: str
+
+
+class WorkOut(Wire):
+    """An allocation that its node has to do something about, and what should be true of it."""
+
+    allocation: str
+    generation: int
+    job: str
+    job_name: str
+    want: Literal["run", "stop"]
+    stop_reason: str = ""
+    grace_seconds: int = 10
+    tenant: str
+    user: str
+    sharing: str
+    fence: bool = True
+    seats: list[WorkSeat]
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    umask: int
+    limits: dict[str, tuple[int, int]]
+    run_as: RunAs | None
+    attached: bool
+    max_seconds: int | None
+    started: bool = Field(description="the server has already heard that this job started")
+
+
+class WorkPage(Wire):
+    """News for a node. `cursor` goes into the next `?after=`; `live` lists every held allocation when after=0."""
+
+    cursor: int
+    work: list[WorkOut]
+    live: list[str] | None = None
+
+
+class ReportIn(Wire):
+    """What became of an allocation. `ended` says that nothing of it is left on the node."""
+
+    allocation: str = Field(max_length=16)
+    generation: int
+    state: Literal["prepared", "running", "ended", "lost", "not_started"]
+    attach_socket: str | None = Field(None, max_length=4096)
+    fence: Literal["none", "advisory", "soft", "hard"] = "none"
+    reason: str = Field("", max_length=400)
+    exit_code: int | None = None
+    signal: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    cpu_milliseconds: int | None = None
+    max_rss_bytes: int | None = None
+    pid: int | None = None
+
+
+class DeviceSample(Wire):
+    uuid: str
+    usage: UsageOut
+    unmanaged: list[ProcessOut] = Field(default_factory=list)
+    health: Literal["ok", "warning", "failed", "unknown"] | None = None
+    health_reason: str = ""
+
+
+class JobSample(Wire):
+    """What one job used since it started; null is unknown."""
+
+    job: str
+    cpu_milliseconds: int | None = None
+    rss_bytes: int | None = None
+    gpu_milliseconds: int | None = None
+    gpu_memory_bytes: int | None = None
+
+
+class ReportsIn(Wire):
+    reports: list[ReportIn] = Field(default_factory=list, max_length=1000)
+    devices: list[DeviceSample] = Field(default_factory=list, max_length=1024)
+    jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
+    ready: bool = Field(False, description="everything this node had is told")
+
+
+class ReportsOut(Wire):
+    """`stale` names allocations whose generation was not the current one: drop them."""
+
+    stale: list[str] = Field(default_factory=list)
+
+
+class AdoptIn(Wire):
+    devices: list[Name] = Field(min_length=1, max_length=1024, description="uuids or node:index")
+    drain: bool = Field(False, description="release: wait for the jobs on it instead of refusing")

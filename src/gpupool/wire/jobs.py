@@ -1,0 +1,131 @@
+"""Jobs: submitting one, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpupool.wire.common import BIG, Name, Wire
+
+Sharing = Literal["fixed", "burst", "best-effort"]
+Text = Annotated[str, Field(max_length=131072)]
+
+
+class ShapeIn(Wire):
+    """Per card; `count` cards on one node. Memory null: the same part of it as of the compute."""
+
+    gpu_milli: int = Field(ge=-BIG, le=BIG, description="thousandths of one card's compute")
+    memory_bytes: int | None = Field(None, ge=-BIG, le=BIG)
+    count: int = Field(1, ge=-BIG, le=BIG)
+    model: str | None = Field(None, max_length=63)
+    labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(default_factory=dict, max_length=32)
+    sharing: Sharing = "fixed"
+
+
+class LaunchIn(Wire):
+    """The command and its surroundings, exactly as the caller has them."""
+
+    argv: list[Text] = Field(min_length=1, max_length=4096)
+    cwd: Annotated[str, Field(max_length=4096)] = "/"
+    env: dict[Annotated[str, Field(min_length=1, max_length=4096)], Text] = Field(
+        default_factory=dict, max_length=8192
+    )
+    umask: int = Field(0o022, ge=0, le=0o777)
+    limits: dict[Annotated[str, Field(max_length=32)], tuple[int, int]] = Field(
+        default_factory=dict, max_length=32, description="name to (soft, hard); -1 is no limit"
+    )
+
+
+class JobIn(Wire):
+    shape: ShapeIn
+    launch: LaunchIn
+    name: str | None = Field(None, max_length=200)
+    tenant: str | None = Field(None, max_length=63, description="another tenant: admins only")
+    project: str | None = Field(None, max_length=63)
+    priority: str | int = 0
+    max_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
+    array: int | None = Field(None, ge=1, le=100_000, description="that many jobs of the same kind")
+    attached: bool = Field(False, description="the client brings its terminal and must keep its lease")
+    wait: bool = Field(True, description="false: refuse instead of waiting for room")
+    fence: bool = True
+
+
+class SeatOut(Wire):
+    device: str = Field(description="node:index")
+    uuid: str
+    model: str
+    gpu_milli: int
+    memory_bytes: int
+
+
+class JobOut(Wire):
+    id: str
+    name: str
+    state: Literal["pending", "starting", "running", "done", "failed", "stopped", "lost"]
+    reason: str = ""
+    tenant: str
+    project: str
+    user: str
+    gpu_milli: int = Field(description="per card")
+    memory_bytes: int | None = Field(description="per card, as granted; as asked while it waits; null: in proportion")
+    count: int
+    model: str | None = None
+    sharing: Sharing = "fixed"
+    share: str = Field(description="both numbers, for people")
+    priority: int = 0
+    max_seconds: int | None = None
+    node: str | None = None
+    device: str | None = Field(None, description="first card, node:index")
+    seats: list[SeatOut] = Field(default_factory=list)
+    why: str = Field("", description="what decided the placement")
+    fence: str = Field("none", description="what really stops the job: none, advisory, soft or hard")
+    simulated: bool | None = None
+    attached: bool = False
+    attach_socket: str | None = Field(None, description="where an attached client brings its terminal")
+    command: list[str] = Field(default_factory=list)
+    array: str | None = None
+    array_index: int | None = None
+    generation: int
+    submitted_ns: int
+    placed_ns: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cpu_milliseconds: int | None = None
+    max_rss_bytes: int | None = None
+
+
+class SubmittedOut(Wire):
+    """One job, or an array: `count` jobs named NAME.0, NAME.1, …; `first` is the first of them."""
+
+    first: JobOut
+    array: str | None = None
+    count: int = 1
+
+
+class StopIn(Wire):
+    grace_seconds: int | None = Field(None, ge=0, le=86400)
+
+
+class LogOut(Wire):
+    """Bytes of a log in base 64. `offset` counts from the job's first byte, rotated parts included."""
+
+    data: str
+    offset: int
+    next_offset: int
+    dropped_bytes: int = Field(0, description="bytes before `offset` that rotation has taken away")
+    ended: bool = Field(description="the job has ended and this was the last of it")
+
+
+class ExplainOut(Wire):
+    job: str
+    state: str
+    sentence: str
+    hints: list[str] = Field(default_factory=list)
+    cards: dict[str, int] = Field(default_factory=dict, description="reason to number of cards")
+    nodes: dict[str, int] = Field(default_factory=dict, description="reason to number of nodes")
+    nearest: str | None = Field(None, description="what would fit now, both numbers")
+    holders: list[str] = Field(default_factory=list, description="own tenant's jobs whose end would help")
+    ahead: int | None = Field(None, description="jobs that rank before it")
