@@ -41,7 +41,6 @@ jobs = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("reason", sa.String(400), nullable=False, server_default="", comment="of the latest state"),
     sa.Column("attached", sa.Boolean, nullable=False),
-    sa.Column("lease_until_ns", sa.BigInteger, nullable=True, comment="of an attached client"),
     sa.Column("stop_requested", sa.String(16), nullable=True, comment="why: user, lease, max-time, drain"),
     sa.Column("stop_grace_s", sa.Integer, nullable=True),
     sa.Column("command", sa.JSON, nullable=False),

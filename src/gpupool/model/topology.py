@@ -75,7 +75,7 @@ class Topology:
         return 0 if a == b else self.kind(a, b).distance
 
     def link_count(self, a: str, b: str) -> int:
-        """How many point-to-point links join two cards; 0 behind a switch, where the count is the fabric's."""
+        """How many point-to-point links join two cards; 0 behind a switch, which has them all."""
         return sum(link.count for link in self.links if {link.a, link.b} == {a, b})
 
     def diameter(self, uuids: Iterable[str]) -> int:

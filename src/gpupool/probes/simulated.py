@@ -1,0 +1,233 @@
+"""Machines without hardware: for trying gpupool out, for tests, and for planning what to buy.
+
+`parse_sim` reads what people type after `--sim`; `SimulatedProbe` answers for one such machine as a real
+probe would. Every machine and card says that it is simulated. Nobody computes on these cards, so their load
+is unknown, not zero. A file `health.json` in the control directory makes cards fail: `{"3": {"health":
+"failed", "reason": "fell off the bus", "xid": 79}}`, by index or uuid; `set_health` writes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import select
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import BadMachine
+from gpupool.model.device import DeviceUsage, Health
+from gpupool.probes.contract import Availability, HealthEvent, Machine
+from gpupool.probes.document import check_limits, known_model, read_machine, read_machines
+
+CONTROL_FILE = "health.json"
+
+# Boards on which these models are sold in sets join all their cards through NVSwitch.
+_SWITCHED = frozenset({"A100-40G", "A100-80G", "A800-80G", "H100", "H800", "H20", "H200", "B200", "B300"})
+_COUNT = re.compile(r"\s*(-?\d+)\s*[xX×*]\s*")
+_EXAMPLES = "4xL40S (one node), 2x8xH200 (nodes x cards x model), 4xL40S+2xT4 (mixed), a preset, a .json file"
+
+
+def preset_names() -> tuple[str, ...]:
+    """The machines shipped with gpupool, by name."""
+    found = (entry.name for entry in resources.files("gpupool.probes").joinpath("presets").iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in found if name.endswith(".json")))
+
+
+def parse_sim(spec: str, seed: str = "") -> tuple[Machine, ...]:
+    """The machines that `spec` asks for. `seed` (the pool's own) makes the uuids of two pools differ.
+
+    `4xL40S` is one node with four cards, `2x8xH200` two nodes with eight each, `4xL40S+2xT4` one node with
+    both, and a comma puts nodes beside each other: `8xH100,4xL40S`. A preset's name or the path of a
+    machine file does as well.
+
+    >>> [(m.name, len(m.devices)) for m in parse_sim("2x8xH200,T4")]
+    [('sim-0', 8), ('sim-1', 8), ('sim-2', 1)]
+
+    Raises BadMachine or UnknownModel; both say what would have been understood.
+    """
+    text = spec.strip()
+    if text.endswith(".json") or "/" in text:
+        return read_machines(_load(Path(text)), seed)
+    if text in preset_names():
+        return read_machines(_preset(text), seed)
+    entries = [entry for group in text.split(",") for entry in _nodes(group.strip(), spec)]
+    check_limits([sum(card.get("count", 1) for card in entry["cards"]) for entry in entries])
+    return tuple(read_machine(entry, seed, f"sim-{i}") for i, entry in enumerate(entries))
+
+
+def set_health(
+    control_dir: Path, card: str | int, health: Health, reason: str = "", xid: int | None = None
+) -> None:
+    """Make a simulated card well or ill from now on. Atomic; the other cards keep what was set for them."""
+    path = control_dir / CONTROL_FILE
+    entries = _load(path) if path.exists() else {}
+    entries[str(card)] = {"health": str(health), "reason": reason, "xid": xid}
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(entries), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+class SimulatedProbe:
+    """Answers for one simulated machine. `control_dir` is where `health.json` is looked for; None: nothing
+    fails.
+    """
+
+    name = "simulated"
+
+    def __init__(self, machine: Machine, control_dir: Path | None = None) -> None:
+        self._machine = machine
+        self._control = control_dir
+        self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._watch = None if control_dir is None else _watch_directory(control_dir)
+
+    def available(self) -> Availability:
+        return Availability(True, "simulated machines need nothing")
+
+    def scan(self) -> Machine:
+        state = self.health()
+        devices = tuple(
+            replace(d, health=state[d.uuid][0], health_reason=state[d.uuid][1]) for d in self._machine.devices
+        )
+        return replace(self._machine, devices=devices)
+
+    def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
+        present = {d.uuid for d in self._machine.devices}
+        return {uuid: DeviceUsage() for uuid in uuids if uuid in present}
+
+    def health(self) -> Mapping[str, tuple[Health, str]]:
+        return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}
+
+    def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
+        if events := self._changes():
+            return events
+        watched = [self._wake] if self._watch is None else [self._wake, self._watch]
+        readable, _, _ = select.select(watched, [], [], timeout_seconds)
+        if self._watch in readable:
+            os.read(self._watch, 65536)
+        return self._changes() if readable else ()
+
+    def close(self) -> None:
+        os.eventfd_write(self._wake, 1)
+        if self._watch is not None:
+            os.close(self._watch)
+            self._watch = None
+
+    def _changes(self) -> tuple[HealthEvent, ...]:
+        """What differs from what was told last time, and remember it as told."""
+        now = self._read()
+        events = tuple(
+            HealthEvent(uuid, health, reason, xid)
+            for uuid, (health, reason, xid) in now.items()
+            if self._told[uuid] != (health, reason)
+        )
+        self._told = {uuid: (health, reason) for uuid, (health, reason, _) in now.items()}
+        return events
+
+    def _read(self) -> dict[str, tuple[Health, str, int | None]]:
+        entries = self._control_entries()
+        state: dict[str, tuple[Health, str, int | None]] = {}
+        for device in self._machine.devices:
+            entry = entries.get(device.uuid, entries.get(str(device.index)))
+            own = (device.health, device.health_reason, None)
+            state[device.uuid] = own if entry is None else _state(entry)
+        return state
+
+    def _control_entries(self) -> dict[str, Any]:
+        if self._control is None or not (self._control / CONTROL_FILE).exists():
+            return {}
+        return _load(self._control / CONTROL_FILE)
+
+
+def _state(entry: object) -> tuple[Health, str, int | None]:
+    if not isinstance(entry, dict) or entry.get("health") not in list(Health):
+        raise BadMachine(f"{CONTROL_FILE}: {entry!r} has no health among {', '.join(Health)}")
+    xid = entry.get("xid")
+    reason = str(entry.get("reason") or "") + (f" (XID {xid})" if xid is not None else "")
+    return Health(entry["health"]), reason.strip(), xid
+
+
+def _nodes(group: str, spec: str) -> list[dict[str, Any]]:
+    """The machine entries of one comma-separated group of a specification."""
+    parts = [part.strip() for part in group.split("+")]
+    if len(parts) > 1:
+        return [_built([_cards(part, spec) for part in parts])]
+    nodes, cards, model = _split(group, spec)
+    check_limits([1] * nodes if nodes > 0 else [])
+    check_limits([cards])
+    return [_one_model(cards, known_model(model).name)] * nodes
+
+
+def _cards(part: str, spec: str) -> dict[str, Any]:
+    nodes, cards, model = _split(part, spec)
+    if nodes != 1:
+        raise BadMachine(
+            f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"Understood: {_EXAMPLES}"
+        )
+    check_limits([cards])
+    return {"model": known_model(model).name, "count": cards}
+
+
+def _split(group: str, spec: str) -> tuple[int, int, str]:
+    counts: list[int] = []
+    rest = group
+    while len(counts) < 2 and (match := _COUNT.match(rest)):
+        counts.append(int(match[1]))
+        rest = rest[match.end() :]
+    if not any(letter.isalnum() for letter in rest):
+        hint = f"Understood: {_EXAMPLES}. Presets: {', '.join(preset_names())}"
+        raise BadMachine(f"{spec!r} describes no machine", hint=hint)
+    nodes, cards = (1, 1, *counts)[-2:]
+    return nodes, cards, rest
+
+
+def _one_model(count: int, model: str) -> dict[str, Any]:
+    """The shipped machine of this shape if there is one, under no name of its own; else a plausible one."""
+    name = f"{count}x{model}"
+    if name in preset_names():
+        (entry,) = _preset(name)["machines"]
+        return {key: value for key, value in entry.items() if key != "name"}
+    return _built([{"model": model, "count": count}])
+
+
+def _built(cards: list[dict[str, Any]]) -> dict[str, Any]:
+    """A machine with two NUMA nodes when it has four cards or more, and NVSwitch within each set sold with
+    it.
+    """
+    singles = [dict(card, count=1) for card in cards for _ in range(card["count"])]
+    half = (len(singles) + 1) // 2 if len(singles) >= 4 else len(singles)
+    placed = [dict(card, numa_node=int(i >= half)) for i, card in enumerate(singles)]
+    sets = [[i for i, c in enumerate(placed) if c["model"] == model] for model in sorted(_SWITCHED)]
+    switched = [group for group in sets if len(group) > 1]
+    return {"cards": placed, "domains": {"nvswitch": switched} if switched else {}}
+
+
+def _preset(name: str) -> Any:
+    text = resources.files("gpupool.probes").joinpath("presets", f"{name}.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        hint = f"Understood: {_EXAMPLES}"
+        raise BadMachine(f"{path} cannot be read: {problem.strerror}", hint=hint) from problem
+    except ValueError as problem:
+        raise BadMachine(f"{path} is not JSON: {problem}") from problem
+
+
+def _watch_directory(path: Path) -> int:
+    """An inotify descriptor that becomes readable when a file in `path` is written or renamed; inotify(7)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    close_write, moved_to, deleted, cloexec, nonblock = 0x8, 0x80, 0x200, 0o2000000, 0o4000
+    wanted = close_write | moved_to | deleted
+    descriptor = int(libc.inotify_init1(cloexec | nonblock))
+    if descriptor < 0 or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0:
+        raise OSError(ctypes.get_errno(), "cannot watch", str(path))
+    return descriptor
