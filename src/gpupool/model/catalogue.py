@@ -71,9 +71,7 @@ _TABLE = (
         ("10de:1db5", "10de:1db6", "10de:1db7", "10de:1db8", "10de:1df6"),
     ),
     CardModel("T4", ("Tesla T4", "NVIDIA T4"), 15360, "turing", (7, 5), 40, ("10de:1eb8",)),
-    CardModel(
-        "RTX-2080Ti", ("NVIDIA GeForce RTX 2080 Ti",), 11264, "turing", (7, 5), 68, ("10de:1e04", "10de:1e07")
-    ),
+    CardModel("RTX-2080Ti", ("NVIDIA GeForce RTX 2080 Ti",), 11264, "turing", (7, 5), 68, ("10de:1e04", "10de:1e07")),
     CardModel(
         "A100-40G",
         ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB", "NVIDIA A100 40GB PCIe"),
@@ -125,9 +123,7 @@ _TABLE = (
         ("10de:2330", "10de:2331"),
     ),
     CardModel("H100-NVL", ("NVIDIA H100 NVL",), 95830, "hopper", (9, 0), 132, ("10de:2321",)),
-    CardModel(
-        "H800", ("NVIDIA H800", "NVIDIA H800 PCIe"), 81559, "hopper", (9, 0), 132, ("10de:2322", "10de:2324")
-    ),
+    CardModel("H800", ("NVIDIA H800", "NVIDIA H800 PCIe"), 81559, "hopper", (9, 0), 132, ("10de:2322", "10de:2324")),
     CardModel("H20", ("NVIDIA H20",), 97871, "hopper", (9, 0), 78, ("10de:2329",)),
     CardModel("H200", ("NVIDIA H200",), 143771, "hopper", (9, 0), 132, ("10de:2335",)),
     CardModel("H200-NVL", ("NVIDIA H200 NVL",), 143771, "hopper", (9, 0), 132, ("10de:233b",)),
@@ -141,9 +137,7 @@ _TABLE = (
         ("10de:2342",),
     ),
     CardModel("B200", ("NVIDIA B200",), 183359, "blackwell", (10, 0), 148, ("10de:2901",)),
-    CardModel(
-        "B300", ("NVIDIA B300 SXM6 AC", "NVIDIA B300"), 275040, "blackwell", (10, 3), 148, ("10de:3182",)
-    ),
+    CardModel("B300", ("NVIDIA B300 SXM6 AC", "NVIDIA B300"), 275040, "blackwell", (10, 3), 148, ("10de:3182",)),
     CardModel("RTX-5090", ("NVIDIA GeForce RTX 5090",), 32607, "blackwell", (12, 0), 170, ("10de:2b85",)),
     CardModel(
         "RTX-PRO-6000",
@@ -194,11 +188,11 @@ def find_model(name: str, known: Iterable[str]) -> str | None:
 def nearest_model(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that looks most like `name`, for "did you mean"; None when nothing is like it.
 
-    >>> nearest_model("H20O", ["A100-40G", "H200"])
+    >>> nearest_model("H2OO", ["A100-40G", "H20", "H200"])
     'H200'
     """
-    by_key = {_key(k): k for k in sorted(known)}
-    near = difflib.get_close_matches(_key(name), by_key, n=1, cutoff=0.5)
+    by_key = {_looks(k): k for k in sorted(known)}
+    near = difflib.get_close_matches(_looks(name), by_key, n=1, cutoff=0.5)
     return by_key[near[0]] if near else None
 
 
@@ -209,6 +203,11 @@ def _words(product: str) -> tuple[str, ...]:
 
 def _key(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _looks(name: str) -> str:
+    """The key with letters that are read as digits, so that `H2OO` is H200 rather than H20."""
+    return _key(name).translate(str.maketrans("oil", "011"))
 
 
 _BY_PRODUCT = {_words(product): card for card in _TABLE for product in card.products}

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from gpupool.base.errors import BadMachine, UnknownModel
@@ -33,7 +34,23 @@ MAX_NODES = 10_000
 MAX_CARDS = 20_000
 
 _CARD_KEYS = frozenset(
-    ["model", "count", "product", "memory_mib", "numa_node", "labels", "pci_address", "architecture", "compute_capability", "multiprocessors", "driver_version", "ecc_enabled", "partitioned", "profiles", "vendor"]
+    [
+        "model",
+        "count",
+        "product",
+        "memory_mib",
+        "numa_node",
+        "labels",
+        "pci_address",
+        "architecture",
+        "compute_capability",
+        "multiprocessors",
+        "driver_version",
+        "ecc_enabled",
+        "partitioned",
+        "profiles",
+        "vendor",
+    ]
 )
 _MACHINE_KEYS = frozenset(
     ["name", "cards", "nvlinks", "domains", "cpu_count", "memory_mib", "driver_version", "cuda_version", "note"]
@@ -48,10 +65,9 @@ def read_machines(document: object, seed: str = "") -> tuple[Machine, ...]:
     if root.get("format") != FORMAT:
         raise BadMachine(f"The machine file says format {root.get('format')!r}; this gpupool reads {FORMAT}")
     entries = _sequence(root.get("machines"), '"machines"')
-    machines = tuple(
-        read_machine(_mapping(m, f"machine {i}"), seed, f"sim-{i}") for i, m in enumerate(entries)
-    )
-    check_limits([len(m.devices) for m in machines])
+    machines = tuple(read_machine(_mapping(m, f"machine {i}"), seed, f"sim-{i}") for i, m in enumerate(entries))
+    totals = [len(m.devices) for m in machines]
+    check_size(len(totals), max(totals, default=0), sum(totals))
     twice = [name for name, times in Counter(m.name for m in machines).items() if times > 1]
     if twice:
         raise BadMachine(f"Two machines are named {twice[0]!r}; every machine needs its own name")
@@ -64,7 +80,8 @@ def read_machine(entry: Mapping[str, Any], seed: str, default_name: str) -> Mach
     _no_strangers(entry, _MACHINE_KEYS, f"machine {name!r}")
     listed = _sequence(entry.get("cards"), f'"cards" of {name!r}')
     cards = [_mapping(card, f"a card of {name!r}") for card in listed]
-    check_limits([sum(_count(card, name) for card in cards)])
+    total = sum(_count(card, name) for card in cards)
+    check_size(1, total, total)
     devices: list[Device] = []
     for card in cards:
         for _ in range(_count(card, name)):
@@ -86,9 +103,7 @@ def write_machine(machine: Machine) -> dict[str, Any]:
     users).
     """
     position = {device.uuid: i for i, device in enumerate(machine.devices)}
-    links = [
-        [position[k.a], position[k.b], k.count] for k in machine.topology.links if k.kind is LinkKind.NVLINK
-    ]
+    links = [[position[k.a], position[k.b], k.count] for k in machine.topology.links if k.kind is LinkKind.NVLINK]
     domains = {
         str(kind): [sorted(position[u] for u in group) for group in groups]
         for kind, groups in machine.topology.domains.items()
@@ -117,6 +132,7 @@ def simulated_uuid(seed: str, node: str, index: int) -> str:
     return f"GPU-{hexed[:8]}-{hexed[8:12]}-{hexed[12:16]}-{hexed[16:20]}-{hexed[20:32]}"
 
 
+@lru_cache(maxsize=1024)
 def known_model(name: str) -> CardModel:
     """The catalogue's entry for a model as somebody wrote it. Raises UnknownModel with the nearest name."""
     found = find_model(name, CATALOGUE)
@@ -127,14 +143,13 @@ def known_model(name: str) -> CardModel:
     raise UnknownModel(f"No card model is called {name!r}", hint=hint, model=name, nearest=near)
 
 
-def check_limits(cards_per_node: Iterable[int]) -> None:
-    """Refuse pools nobody can mean: empty nodes, or more than the limits named in the message."""
-    counts = list(cards_per_node)
-    limits = f"{MAX_NODES} nodes, {MAX_CARDS_PER_NODE} cards on a node and {MAX_CARDS} cards in all"
-    if not counts or min(counts) < 1:
+def check_size(nodes: int, most_cards: int, all_cards: int) -> None:
+    """Refuse pools nobody can mean: empty ones, or more than the limits named in the message."""
+    if min(nodes, most_cards) < 1:
         raise BadMachine("A simulated machine needs at least one card", hint="For example: --sim 4xL40S")
-    if len(counts) > MAX_NODES or max(counts) > MAX_CARDS_PER_NODE or sum(counts) > MAX_CARDS:
-        asked = f"{len(counts)} nodes, up to {max(counts)} cards on a node, {sum(counts)} cards in all"
+    if nodes > MAX_NODES or most_cards > MAX_CARDS_PER_NODE or all_cards > MAX_CARDS:
+        limits = f"{MAX_NODES} nodes, {MAX_CARDS_PER_NODE} cards on a node, {MAX_CARDS} cards in all"
+        asked = f"{nodes} nodes, {most_cards} cards on one of them, {all_cards} cards in all"
         raise BadMachine(f"Too large to simulate: {asked}", hint=f"The limits are {limits}.")
 
 
@@ -187,9 +202,7 @@ def _topology(entry: Mapping[str, Any], devices: list[Device], name: str) -> Top
             raise BadMachine(f"A link of {name!r} must be [card, other card, count], not {link!r}")
         links.append(Link(uuid(link[0]), uuid(link[1]), LinkKind.NVLINK, int(link[2])))
     domains = {
-        _kind(kind, name): tuple(
-            frozenset(uuid(i) for i in _sequence(g, f"{kind} of {name!r}")) for g in groups
-        )
+        _kind(kind, name): tuple(frozenset(uuid(i) for i in _sequence(g, f"{kind} of {name!r}")) for g in groups)
         for kind, groups in _mapping(entry.get("domains", {}), f"domains of {name!r}").items()
     }
     numa = {device.uuid: device.numa_node for device in devices if device.numa_node is not None}

@@ -22,13 +22,13 @@ from typing import Any
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import Availability, HealthEvent, Machine
-from gpupool.probes.document import check_limits, known_model, read_machine, read_machines
+from gpupool.probes.document import check_size, known_model, read_machine, read_machines
 
 CONTROL_FILE = "health.json"
 
 # Boards on which these models are sold in sets join all their cards through NVSwitch.
 _SWITCHED = frozenset({"A100-40G", "A100-80G", "A800-80G", "H100", "H800", "H20", "H200", "B200", "B300"})
-_COUNT = re.compile(r"\s*(-?\d+)\s*[xX×*]\s*")
+_COUNT = re.compile(r"\s*(-?\d{1,9})\s*[xX×*]\s*")
 _EXAMPLES = "4xL40S (one node), 2x8xH200 (nodes x cards x model), 4xL40S+2xT4 (mixed), a preset, a .json file"
 
 
@@ -56,13 +56,12 @@ def parse_sim(spec: str, seed: str = "") -> tuple[Machine, ...]:
     if text in preset_names():
         return read_machines(_preset(text), seed)
     entries = [entry for group in text.split(",") for entry in _nodes(group.strip(), spec)]
-    check_limits([sum(card.get("count", 1) for card in entry["cards"]) for entry in entries])
+    totals = [sum(card.get("count", 1) for card in entry["cards"]) for entry in entries]
+    check_size(len(totals), max(totals), sum(totals))
     return tuple(read_machine(entry, seed, f"sim-{i}") for i, entry in enumerate(entries))
 
 
-def set_health(
-    control_dir: Path, card: str | int, health: Health, reason: str = "", xid: int | None = None
-) -> None:
+def set_health(control_dir: Path, card: str | int, health: Health, reason: str = "", xid: int | None = None) -> None:
     """Make a simulated card well or ill from now on. Atomic; the other cards keep what was set for them."""
     path = control_dir / CONTROL_FILE
     entries = _load(path) if path.exists() else {}
@@ -141,7 +140,10 @@ class SimulatedProbe:
     def _control_entries(self) -> dict[str, Any]:
         if self._control is None or not (self._control / CONTROL_FILE).exists():
             return {}
-        return _load(self._control / CONTROL_FILE)
+        entries = _load(self._control / CONTROL_FILE)
+        if not isinstance(entries, dict):
+            raise BadMachine(f"{CONTROL_FILE} must be an object from card to health")
+        return entries
 
 
 def _state(entry: object) -> tuple[Health, str, int | None]:
@@ -158,18 +160,15 @@ def _nodes(group: str, spec: str) -> list[dict[str, Any]]:
     if len(parts) > 1:
         return [_built([_cards(part, spec) for part in parts])]
     nodes, cards, model = _split(group, spec)
-    check_limits([1] * nodes if nodes > 0 else [])
-    check_limits([cards])
+    check_size(nodes, cards, nodes * cards)
     return [_one_model(cards, known_model(model).name)] * nodes
 
 
 def _cards(part: str, spec: str) -> dict[str, Any]:
     nodes, cards, model = _split(part, spec)
     if nodes != 1:
-        raise BadMachine(
-            f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"Understood: {_EXAMPLES}"
-        )
-    check_limits([cards])
+        raise BadMachine(f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"Understood: {_EXAMPLES}")
+    check_size(nodes, cards, cards)
     return {"model": known_model(model).name, "count": cards}
 
 
