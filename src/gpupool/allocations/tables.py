@@ -92,6 +92,8 @@ allocations = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("why", sa.String(200), nullable=False, server_default=""),
+    sa.Column("fence", sa.String(16), nullable=False, server_default="none"),
+    sa.Column("attach_socket", sa.String(4096), nullable=True),
     sa.Column("work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"),
     sa.Column("granted_ns", sa.BigInteger, nullable=False),
     sa.Column("released_ns", sa.BigInteger, nullable=True),

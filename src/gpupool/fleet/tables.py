@@ -16,7 +16,7 @@ nodes = sa.Table(
     sa.Column("facts", sa.JSON, nullable=False, comment="driver, CPUs, memory, cgroups, agent version"),
     sa.Column("simulated", sa.Boolean, nullable=False),
     sa.Column("ready", sa.Boolean, nullable=False, comment="its agent has told what became of every job"),
-    sa.Column("agent_uid", sa.BigInteger, nullable=True),
+    sa.Column("agent", sa.String(63), nullable=False, comment="who serves it: its own name, or its host's"),
     sa.Column("last_seen_ns", sa.BigInteger, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
 )

@@ -32,6 +32,7 @@ class NodeIn(Wire):
     topology: dict[str, Any] = Field(default_factory=dict)
     facts: dict[str, Any] = Field(default_factory=dict)
     simulated: bool = False
+    agent: Name | None = Field(None, description="the agent that serves it, when it serves several nodes")
     adopt: bool = Field(False, description="new cards of this node start adopted (simulated ones only)")
 
 
