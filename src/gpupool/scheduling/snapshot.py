@@ -81,6 +81,8 @@ class Waiting:
     """Job ids."""
     count: int
     oldest_ns: int
+    heads_ns: tuple[int, ...] = ()
+    """When each head was submitted; left out, every head is as old as the oldest."""
 
     @property
     def key(self) -> tuple[str, int, Shape]:
@@ -122,6 +124,17 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """What deciding cost, counted and so the same on every machine: for tests and metrics."""
+
+    rows: int = 0
+    """Cards looked at, every look counted."""
+    classes: int = 0
+    attempts: int = 0
+    """Heads taken from the queue, placed or not."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What to write, naming the generation that was read, and why the rest waits."""
 
@@ -129,3 +142,4 @@ class Plan:
     placements: tuple[Placement, ...]
     rejections: Mapping[tuple[str, int, Shape], Rejection]
     """By `Waiting.key`, for every class of which something still waits."""
+    effort: Effort = field(default_factory=Effort, compare=False)

@@ -1,0 +1,134 @@
+"""Which cards and nodes can take a shape, and for every other card the reason why not.
+
+A pure filter over columns: no order of preference, no queue, no quota. What cannot change while
+a plan is made (model, labels, status, size) is judged once per shape; what is free is judged
+again only on nodes where something was taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupool.base.units import WHOLE
+from gpupool.model.claim import Reason, Shape
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import CARD_STATUS, Bools, CardStatus, Ints
+
+Codes = npt.NDArray[np.int8]
+
+FITS = 0
+ORDER = (
+    Reason.MODEL,
+    Reason.LABELS,
+    Reason.CARD_TOO_SMALL,
+    Reason.UNHEALTHY,
+    Reason.NOT_ADOPTED,
+    Reason.DRAINING,
+    Reason.NOT_WHOLE,
+    Reason.COMPUTE,
+    Reason.MEMORY,
+)
+"""The order of the tests: a card has the first reason that holds, a later one is nearer to fitting."""
+
+CODE = {reason: code for code, reason in enumerate(ORDER, start=1)}
+"""What stands in `Fit.why`; FITS where nothing speaks against the card."""
+
+NEVER = CODE[Reason.CARD_TOO_SMALL]
+"""Up to this code no emptying of the pool helps."""
+
+_STATUS: dict[CardStatus, int] = {
+    CardStatus.OPEN: FITS,
+    CardStatus.NOT_ADOPTED: CODE[Reason.NOT_ADOPTED],
+    CardStatus.DRAINING: CODE[Reason.DRAINING],
+    CardStatus.UNHEALTHY: CODE[Reason.UNHEALTHY],
+}
+_STATUS_CODES = np.array([_STATUS[status] for status in CARD_STATUS], dtype=np.int8)
+
+
+def model_matches(asked: str, model: str) -> bool:
+    """Exact but for case, or the name up to a dash.
+
+    >>> model_matches("a100", "A100-40G"), model_matches("A10", "A100-40G")
+    (True, False)
+    """
+    asked, model = asked.lower(), model.lower()
+    return model == asked or model.startswith(asked + "-")
+
+
+class Fit:
+    """One shape against every card, kept up to date while a plan takes cards away.
+
+    `why` holds a code per card, `fitting` the number of fitting cards per node, `need` the bytes
+    a seat takes on each card. Call `refresh` before reading after something was taken.
+    """
+
+    def __init__(self, shape: Shape, free: Free) -> None:
+        self.shape = shape
+        self.need = needed_bytes(shape, free)
+        self.wanted = _of_kind(shape, free)
+        self.fixed = self._unchanging(free)
+        self.why = self._judge(free, slice(None))
+        self.fitting = free.by_node(self.why == FITS)
+        self._read = len(free.changes)
+
+    def refresh(self, free: Free) -> Fit:
+        """Judge again the nodes in which something was taken since the last look."""
+        for node in dict.fromkeys(free.changes[self._read :]):
+            rows = free.of_node(node)
+            self.why[rows] = self._judge(free, rows)
+            self.fitting[node] = int(np.count_nonzero(self.why[rows] == FITS))
+        self._read = len(free.changes)
+        return self
+
+    @property
+    def possible(self) -> Bools:
+        """Cards that could take a seat if they were open and empty."""
+        possible: Bools = (self.fixed == FITS) | (self.fixed > NEVER)
+        return possible
+
+    @property
+    def least_bytes(self) -> int:
+        """The least memory the whole claim can hold, on the smallest cards that could take it."""
+        needs = self.need[self.possible]
+        return int(needs.min()) * self.shape.count if len(needs) else 0
+
+    def _unchanging(self, free: Free) -> Codes:
+        why = _STATUS_CODES[free.cards.status]
+        why[self.need > free.cards.memory_bytes] = CODE[Reason.CARD_TOO_SMALL]
+        np.copyto(why, self.wanted, where=self.wanted != FITS)
+        return why
+
+    def _judge(self, free: Free, rows: Ints | slice) -> Codes:
+        milli, size = free.milli[rows], free.size[rows]
+        why = np.where(size < self.need[rows], np.int8(CODE[Reason.MEMORY]), np.int8(FITS))
+        if self.shape.whole:
+            in_use = (milli < WHOLE) | (size < free.cards.memory_bytes[rows])
+            why[in_use] = CODE[Reason.NOT_WHOLE]
+        elif self.shape.held_milli:
+            why[milli < self.shape.held_milli] = CODE[Reason.COMPUTE]
+        fixed = self.fixed[rows]
+        np.copyto(why, fixed, where=fixed != FITS)
+        free.rows += len(why)
+        return why
+
+
+def needed_bytes(shape: Shape, free: Free) -> Ints:
+    """Bytes a seat of the shape takes, per card; one number in disguise where it is given."""
+    if shape.memory_bytes is not None:
+        return np.broadcast_to(np.int64(shape.memory_bytes), len(free.cards))
+    # The formula is elementwise: a column goes through it as one number does.
+    column: Ints = shape.memory_on(free.cards.memory_bytes)  # type: ignore[arg-type,assignment]
+    return column
+
+
+def _of_kind(shape: Shape, free: Free) -> Codes:
+    """MODEL or LABELS where a card is not of the kind that was asked for, FITS elsewhere."""
+    cards = free.cards
+    why = np.zeros(len(cards), dtype=np.int8)
+    for label in shape.labels:
+        why[~free.labelled(label)[cards.node]] = CODE[Reason.LABELS]
+    if shape.model is not None:
+        named = np.array([model_matches(shape.model, model) for model in cards.models], dtype=np.bool_)
+        why[~named[cards.model]] = CODE[Reason.MODEL]
+    return why

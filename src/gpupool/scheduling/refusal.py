@@ -1,0 +1,179 @@
+"""Why a shape goes nowhere: counts per reason, what dominates, and the sentence for people.
+
+`never` is about the pool however empty; `not_now` about what is free now; `quota_*` about the
+tenant. None of them changes anything or knows who holds what.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from gpupool.base.units import format_gpu, format_mib
+from gpupool.model.claim import Reason, Rejection
+from gpupool.model.quota import Amount
+from gpupool.scheduling import wording
+from gpupool.scheduling.fairness import budget
+from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import Cards, Ints, TenantView
+
+_PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE)
+_STATUS = (Reason.DRAINING, Reason.NOT_ADOPTED, Reason.UNHEALTHY)
+_DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), (Reason.LABELS,), (Reason.MODEL,))
+"""What dominates: reasons that pass by themselves before those that an operator or the asker must change."""
+
+
+def never(fit: Fit, free: Free, known_models: Iterable[str] = (), asked_memory: str | None = None) -> Rejection | None:
+    """The refusal when not even the empty pool could take the shape, with every card in it open."""
+    cards = free.cards
+    if len(cards) == 0:
+        return _never(fit, free, Reason.TOO_FEW_CARDS, wording.no_cards(), "gpupool doctor shows what was found")
+    if not fit.possible.any():
+        return _no_such_card(fit, free, known_models, asked_memory)
+    most = int(free.by_node(fit.possible).max())
+    if most >= fit.shape.count:
+        return None
+    sentence = wording.too_many(fit.shape, most, all_alike=bool(fit.possible.all()))
+    return _never(fit, free, Reason.TOO_FEW_CARDS, sentence, f"ask for at most {wording.plural(most, 'card')}")
+
+
+def _no_such_card(fit: Fit, free: Free, known: Iterable[str], asked_memory: str | None) -> Rejection:
+    too_small = fit.fixed == CODE[Reason.CARD_TOO_SMALL]
+    if too_small.any():
+        return _too_large(fit, free, np.flatnonzero(too_small), asked_memory)
+    if (fit.wanted == CODE[Reason.LABELS]).any() or fit.shape.model is None:
+        hint = "gpupool gpus -o wide shows each node's labels"
+        return _never(fit, free, Reason.LABELS, wording.no_labels(fit.shape), hint)
+    return _unknown_model(fit, free, fit.shape.model, tuple(known))
+
+
+def _too_large(fit: Fit, free: Free, rows: Ints, asked_memory: str | None) -> Rejection:
+    cards = free.cards
+    largest = rows[int(np.argmax(cards.memory_bytes[rows]))]
+    model, size = cards.models[cards.model[largest]], int(cards.memory_bytes[largest])
+    sentence = wording.too_large(fit.shape, model, size, asked_memory)
+    return _never(fit, free, Reason.CARD_TOO_SMALL, sentence, f"ask for at most {format_mib(size)} per card")
+
+
+def _unknown_model(fit: Fit, free: Free, model: str, known: tuple[str, ...]) -> Rejection:
+    models = present_models(free.cards)
+    near = nearest_name(model, models)
+    meant = nearest_name(model, known)
+    hint = f"write --model {near or models[0]}"
+    if meant and meant not in models:
+        hint = f"{meant} is a model that no card here has; {hint}"
+    return _never(fit, free, Reason.MODEL, wording.no_model(model, near, models), hint)
+
+
+def _never(fit: Fit, free: Free, dominant: Reason, sentence: str, hint: str) -> Rejection:
+    cards, nodes = card_counts(fit), node_counts(fit, free)
+    return Rejection(sentence, dominant, cards, nodes, fits_ever=False, hint=hint)
+
+
+def present_models(cards: Cards) -> tuple[str, ...]:
+    """Models of which the pool has a card, in the order of the snapshot."""
+    return tuple(cards.models[i] for i in np.unique(cards.model))
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The name most like it, ignoring case, or None when none is like it."""
+    by_lower = {known.lower(): known for known in names}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def not_now(fit: Fit, free: Free) -> Rejection:
+    """Why no node takes the shape now; `fit` is fresh and something of `never` does not hold."""
+    cards, nodes = card_counts(fit), node_counts(fit, free)
+    if fit.shape.count > 1 and fit.fitting.any():
+        return Rejection(_nodes_sentence(fit, free, cards), Reason.TOO_FEW_CARDS, cards, nodes)
+    return Rejection(_cards_sentence(fit, free, cards), dominant(cards), cards, nodes)
+
+
+def card_counts(fit: Fit) -> dict[Reason, int]:
+    """How many cards fell out for which reason, in the order of the tests."""
+    counts = np.bincount(fit.why, minlength=len(ORDER) + 1)
+    return {reason: int(counts[code]) for reason, code in CODE.items() if counts[code]}
+
+
+def node_counts(fit: Fit, free: Free) -> dict[Reason, int]:
+    """How many nodes fell out: for too few fitting cards, or for the reason nearest to fitting."""
+    worst = np.zeros(len(free.cards.nodes), dtype=np.int64)
+    np.maximum.at(worst, free.cards.node, fit.why)
+    worst[fit.fitting > 0] = FITS
+    counts = np.bincount(worst, minlength=len(ORDER) + 1)
+    found = {reason: int(counts[code]) for reason, code in CODE.items() if counts[code]}
+    few = int(np.count_nonzero((fit.fitting > 0) & (fit.fitting < fit.shape.count)))
+    return found | ({Reason.TOO_FEW_CARDS: few} if few else {})
+
+
+def dominant(cards: Mapping[Reason, int]) -> Reason:
+    """The reason to name first: the most frequent of the kind that is nearest to passing."""
+    for kind in _DOMINANCE:
+        found = [reason for reason in kind if reason in cards]
+        if found:
+            return max(found, key=lambda reason: cards[reason])
+    return Reason.TOO_FEW_CARDS
+
+
+def _cards_sentence(fit: Fit, free: Free, counts: Mapping[Reason, int]) -> str:
+    needs = wording.needs_card if fit.shape.count == 1 else wording.needs_node
+    first = sorted(counts.items(), key=lambda item: (-item[1], ORDER.index(item[0])))
+    out = wording.cards_out(first, len(free.cards), _most(fit, free))
+    return f"{needs(fit.shape, seat_bytes(fit))}; {out}"
+
+
+def _nodes_sentence(fit: Fit, free: Free, counts: Mapping[Reason, int]) -> str:
+    best = np.argsort(-fit.fitting, kind="stable")[: int(np.count_nonzero(fit.fitting))]
+    nodes = [(free.cards.nodes[i], int(fit.fitting[i])) for i in best]
+    parts = [wording.needs_node(fit.shape, seat_bytes(fit)), wording.nodes_have(fit.shape, nodes)]
+    parts += [wording.also_out(reason, counts[reason]) for reason in _STATUS if reason in counts]
+    return "; ".join(parts)
+
+
+def seat_bytes(fit: Fit) -> int | None:
+    """What one seat takes when it is the same on every card that could take it, else None."""
+    needs = fit.need[fit.possible]
+    return int(needs[0]) if len(needs) and bool((needs == needs[0]).all()) else None
+
+
+def _most(fit: Fit, free: Free) -> dict[Reason, str]:
+    lacking = {reason: fit.why == CODE[reason] for reason in (Reason.COMPUTE, Reason.MEMORY, Reason.CARD_TOO_SMALL)}
+    columns = {Reason.COMPUTE: free.milli, Reason.MEMORY: free.size, Reason.CARD_TOO_SMALL: free.cards.memory_bytes}
+    found = {reason: int(columns[reason][mask].max()) for reason, mask in lacking.items() if mask.any()}
+    return {r: format_gpu(most) if r is Reason.COMPUTE else format_mib(most) for r, most in found.items()}
+
+
+def beyond_quota(amount: Amount, tenant: str, view: TenantView) -> Rejection | None:
+    """The refusal of what is more than the tenant may ever hold."""
+    quota, hint = view.quota, "an admin can raise it: gpupool quota set"
+    if quota.maximum_milli is not None and amount.gpu_milli > quota.maximum_milli:
+        sentence = wording.beyond_quota_compute(amount.gpu_milli, tenant, quota)
+    elif quota.maximum_memory_bytes is not None and amount.memory_bytes > quota.maximum_memory_bytes:
+        sentence = wording.beyond_quota_memory(amount.memory_bytes, tenant, quota)
+    else:
+        return None
+    return Rejection(sentence, Reason.QUOTA, fits_ever=False, hint=hint)
+
+
+def quota_in_use(amount: Amount, tenant: str, view: TenantView) -> Rejection | None:
+    """Why a tenant must give something back first; None when its quota has room for the amount."""
+    if budget(view).covers(amount):
+        return None
+    held, quota = view.held, view.quota
+    left = budget(view).milli
+    if left is not None and amount.gpu_milli > max(left, 0):
+        most = quota.maximum_milli or 0
+        sentence = wording.quota_compute_in_use(tenant, held.gpu_milli, most, amount.gpu_milli)
+    else:
+        most = quota.maximum_memory_bytes or 0
+        sentence = wording.quota_memory_in_use(tenant, held.memory_bytes, most, amount.memory_bytes)
+    return Rejection(sentence, Reason.QUOTA)
+
+
+def behind(placed: int) -> Rejection:
+    """There is room, but this plan was full or the claim's turn has not come."""
+    return Rejection(wording.behind(placed), Reason.BEHIND)

@@ -1,0 +1,200 @@
+"""The sentences of a "no" and of a "not yet": words and plurals, no decisions.
+
+Every text that the scheduler shows to people is put together here, from counts that others found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
+from gpupool.model.claim import Reason, Shape, Sharing
+from gpupool.model.quota import Quota
+
+LISTED_NODES = 3
+"""So many nodes are named in a sentence; the rest is summed up."""
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 card`, `16 cards`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def format_gib(size: int) -> str:
+    """GiB where they are whole, else with one decimal rounded down: `140 GiB`, `140.4 GiB`."""
+    tenths = size * 10 // GIB
+    return f"{tenths // 10} GiB" if size % GIB == 0 else f"{tenths // 10}.{tenths % 10} GiB"
+
+
+def two_sizes(asked: int, given: int) -> tuple[str, str]:
+    """Both sizes in GiB, or in MiB where they would read the same (or as nothing).
+
+    >>> two_sizes(200 * GIB, 140 * GIB), two_sizes(8193 * MIB, 8192 * MIB + 1)
+    (('200 GiB', '140 GiB'), ('8193 MiB', '8192 MiB'))
+    """
+    wide = format_gib(asked), format_gib(given)
+    unequal = wide[0].removesuffix(".0 GiB") != wide[1].removesuffix(" GiB")
+    return wide if unequal and min(asked, given) >= GIB else (format_mib(asked), format_mib(given))
+
+
+def named(shape: Shape, noun: str = "card") -> str:
+    """`card`, `H200 card`, `H200 card with zone=a`: the kind of card that was asked for."""
+    model = f"{shape.model} " if shape.model else ""
+    return f"{model}{noun}" + (f" with {labelled(shape)}" if shape.labels else "")
+
+
+def labelled(shape: Shape) -> str:
+    return " and ".join(f"{key}={value}" for key, value in shape.labels)
+
+
+def quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+# Never: what no emptying of the pool would change.
+
+
+def no_cards() -> str:
+    return "this pool has no cards"
+
+
+def no_model(model: str, nearest: str | None, models: Sequence[str]) -> str:
+    known = f"nearest: {nearest}" if nearest else f"it has {listed(models)}"
+    return f"no card of model {quoted(model)} in this pool; {known}"
+
+
+def no_labels(shape: Shape) -> str:
+    model = f"{shape.model} " if shape.model else ""
+    return f"no {model}card of this pool is on a node with {labelled(shape)}"
+
+
+def too_large(shape: Shape, largest_model: str, largest_bytes: int, asked: str | None = None) -> str:
+    wanted, has = two_sizes(shape.memory_bytes or 0, largest_bytes)
+    labels = f" on a node with {labelled(shape)}" if shape.labels else ""
+    model = f"{shape.model} " if shape.model else ""
+    return f"no {model}card{labels} has {asked or wanted} (largest: {largest_model} with {has})"
+
+
+def too_many(shape: Shape, most: int, *, all_alike: bool) -> str:
+    if all_alike:
+        return f"needs {shape.count} cards on one node; the largest node has {most}"
+    size = f" of at least {format_gib(shape.memory_bytes)}" if shape.memory_bytes else ""
+    cards = f"{named(shape, 'cards')}{size}"
+    return f"needs {shape.count} {cards} on one node; no node has more than {most} of them"
+
+
+def beyond_quota_compute(milli: int, tenant: str, quota: Quota) -> str:
+    nominal, borrowing = quota.nominal_milli or 0, quota.borrowing_milli or 0
+    return (
+        f"{format_gpu(milli)} GPU is beyond tenant {tenant}'s maximum of {format_gpu(nominal + borrowing)} GPU"
+        f" (nominal {format_gpu(nominal)} + borrowing {format_gpu(borrowing)})"
+    )
+
+
+def beyond_quota_memory(size: int, tenant: str, quota: Quota) -> str:
+    nominal, borrowing = quota.nominal_memory_bytes or 0, quota.borrowing_memory_bytes or 0
+    return (
+        f"{format_mib(size)} is beyond tenant {tenant}'s maximum of {format_mib(nominal + borrowing)}"
+        f" (nominal {nominal // MIB} + borrowing {borrowing // MIB})"
+    )
+
+
+# Not now.
+
+
+def quota_compute_in_use(tenant: str, held: int, maximum: int, more: int) -> str:
+    return (
+        f"tenant {tenant} holds {format_gpu(held)} of its maximum {format_gpu(maximum)} GPU;"
+        f" this claim needs {format_gpu(more)} more"
+    )
+
+
+def quota_memory_in_use(tenant: str, held: int, maximum: int, more: int) -> str:
+    return (
+        f"tenant {tenant} holds {held // MIB} of its maximum {format_mib(maximum)};"
+        f" this claim needs {format_mib(more)} more"
+    )
+
+
+def behind(placed: int) -> str:
+    return f"there is room; it comes in the next round, after {plural(placed, 'claim')} placed in this one"
+
+
+def needs_card(shape: Shape, seat_bytes: int | None) -> str:
+    """The first half of a sentence about one card."""
+    if shape.whole:
+        memory = f" with {format_mib(shape.memory_bytes)}" if shape.memory_bytes else ""
+        return f"needs a whole {named(shape)}{memory}"
+    return f"needs {_share(shape, seat_bytes)} on one {named(shape)}"
+
+
+def needs_node(shape: Shape, seat_bytes: int | None) -> str:
+    """The first half of a sentence about several cards of one node."""
+    if shape.whole:
+        memory = f" with {format_mib(shape.memory_bytes)} each" if shape.memory_bytes else ""
+        return f"needs {shape.count} whole {named(shape, 'cards')}{memory} on one node"
+    kind = f" ({named(shape, 'cards')})" if shape.model or shape.labels else ""
+    return f"needs {shape.count} × [{_share(shape, seat_bytes)}] on one node{kind}"
+
+
+def _share(shape: Shape, seat_bytes: int | None) -> str:
+    best_effort = shape.sharing is Sharing.BEST_EFFORT
+    return format_share(shape.gpu_milli, seat_bytes, best_effort=best_effort)
+
+
+def cards_out(counts: Sequence[tuple[Reason, int]], total: int, most: dict[Reason, str]) -> str:
+    """`of 16 cards 12 lack compute (most free: 0.40), 4 are draining`; shorter where one reason covers all."""
+    if total == 1:
+        reason = counts[0][0]
+        return f"the only card {_does(reason, 1)}{_at_most(reason, most, only=True)}"
+    if len(counts) == 1:
+        reason = counts[0][0]
+        return f"all {total} cards {_does(reason, total)}{_at_most(reason, most)}"
+    parts = (f"{count} {_does(reason, count)}{_at_most(reason, most)}" for reason, count in counts)
+    return f"of {total} cards " + ", ".join(parts)
+
+
+def nodes_have(shape: Shape, nodes: Sequence[tuple[str, int]]) -> str:
+    """`node-1 has 7 whole cards free, node-2 6`; nodes come with the most first, at least one card each."""
+    (first, count), *others = nodes[:LISTED_NODES]
+    cards = plural(count, "whole card") + " free" if shape.whole else "room on " + plural(count, "card")
+    text = f"{first} has {cards}"
+    text += "".join(f", {node} {'' if shape.whole else 'on '}{count}" for node, count in others)
+    rest = nodes[LISTED_NODES:]
+    return text + (f", {plural(len(rest), 'other node')} at most {rest[0][1]}" if rest else "")
+
+
+def also_out(reason: Reason, count: int) -> str:
+    """`4 cards are not adopted`: cards that are there but cannot be given out."""
+    return f"{plural(count, 'card')} {_does(reason, count)}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else "none"
+
+
+def _at_most(reason: Reason, most: dict[Reason, str], *, only: bool = False) -> str:
+    if reason not in most:
+        return ""
+    if reason is Reason.CARD_TOO_SMALL:
+        return f" (has {most[reason]})" if only else f" (largest: {most[reason]})"
+    return f" (free: {most[reason]})" if only else f" (most free: {most[reason]})"
+
+
+_DOES = {
+    Reason.MODEL: ("is of another model", "are of another model"),
+    Reason.LABELS: ("is on a node with other labels", "are on nodes with other labels"),
+    Reason.CARD_TOO_SMALL: ("is too small", "are too small"),
+    Reason.UNHEALTHY: ("is not healthy", "are not healthy"),
+    Reason.NOT_ADOPTED: ("is not adopted", "are not adopted"),
+    Reason.DRAINING: ("is draining", "are draining"),
+    Reason.NOT_WHOLE: ("is in use", "are in use"),
+    Reason.COMPUTE: ("lacks compute", "lack compute"),
+    Reason.MEMORY: ("lacks memory", "lack memory"),
+}
+
+
+def _does(reason: Reason, count: int) -> str:
+    return _DOES[reason][0 if count == 1 else 1]

@@ -1,0 +1,178 @@
+"""Pools, tenants and queues for tests of the scheduler, in one line each.
+
+    snapshot("2x8xH200", waiting("j1", milli=300, memory=8 * GIB), used={"node-1/0": (600, 0)})
+
+Cards are named `node-1/0`; a pool is `nodes x cards x model`, several joined by `+`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Shape, Sharing
+from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling.snapshot import (
+    CARD_STATUS,
+    Cards,
+    CardStatus,
+    Placement,
+    Plan,
+    Policy,
+    Snapshot,
+    TenantView,
+    Waiting,
+)
+
+MODELS: Mapping[str, int] = {
+    "T4": 15 * GIB,
+    "L40S": 45 * GIB,
+    "A100-40G": 40 * GIB,
+    "A100-80G": 80 * GIB,
+    "H100": 80 * GIB,
+    "H200": 140 * GIB,
+}
+"""Memory per card; round numbers, so that sentences in tests are easy to check."""
+
+Used = Mapping[str, tuple[int, int]]
+"""By card name: milli-devices and bytes that are taken."""
+
+
+def cards(
+    pool: str,
+    *,
+    used: Used | None = None,
+    status: Mapping[str, CardStatus] | None = None,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+) -> Cards:
+    """The columns of `2x8xH200`, `4xL40S` (one node) or `1x4xT4+1x2xL40S` (nodes of several kinds)."""
+    rows = [(node, model) for node, models in enumerate(_nodes(pool)) for model in models]
+    nodes = tuple(f"node-{n + 1}" for n in range(len(_nodes(pool))))
+    models = tuple(dict.fromkeys(model for _, model in rows))
+    sizes = np.array([MODELS[model] for _, model in rows], dtype=np.int64)
+    node = np.array([node for node, _ in rows], dtype=np.int64)
+    names = tuple(f"{nodes[n]}/{place}" for n, place in zip(node, _places(node), strict=True))
+    taken = np.array([(used or {}).get(name, (0, 0)) for name in names], dtype=np.int64).reshape(-1, 2)
+    unknown = (set(used or {}) | set(status or {})) - set(names)
+    assert not unknown, f"no such cards: {unknown}"
+    return Cards(
+        uuids=names,
+        models=models,
+        nodes=nodes,
+        node_labels=tuple((labels or {}).get(name, {}) for name in nodes),
+        model=np.array([models.index(model) for _, model in rows], dtype=np.int64),
+        node=node,
+        status=np.array([CARD_STATUS.index((status or {}).get(n, CardStatus.OPEN)) for n in names], dtype=np.int64),
+        memory_bytes=sizes,
+        free_milli=WHOLE - taken[:, 0],
+        free_bytes=sizes - taken[:, 1],
+        generation=np.ones(len(names), dtype=np.int64),
+    )
+
+
+def _nodes(pool: str) -> list[list[str]]:
+    """Per node the models of its cards; `mixed:T4,L40S` is one node with both."""
+    found: list[list[str]] = []
+    for part in pool.split("+") if pool else []:
+        if part.startswith("mixed:"):
+            found.append(part.removeprefix("mixed:").split(","))
+            continue
+        *counts, model = part.split("x")
+        nodes, per_node = (1, *map(int, counts))[-2:]
+        found.extend([[model] * per_node for _ in range(nodes)])
+    return found
+
+
+def _places(node: np.ndarray) -> list[int]:
+    return [int(np.count_nonzero(node[:row] == n)) for row, n in enumerate(node)]
+
+
+def shape(
+    milli: int = 500,
+    memory: int | None = 8 * GIB,
+    count: int = 1,
+    *,
+    model: str | None = None,
+    sharing: Sharing = Sharing.FIXED,
+    **labels: str,
+) -> Shape:
+    return Shape(milli, memory, count, model, tuple(sorted(labels.items())), sharing)
+
+
+def waiting(
+    *heads: str,
+    want: Shape | None = None,
+    tenant: str = "nlp",
+    priority: int = 0,
+    count: int | None = None,
+    at: int = 0,
+    ages: tuple[int, ...] = (),
+) -> Waiting:
+    """A class with these heads; `count` above their number means that more wait behind them."""
+    number = len(heads) if count is None else count
+    return Waiting(tenant, priority, want or shape(), heads, number, ages[0] if ages else at, ages)
+
+
+def tenant(
+    nominal: int | None = None,
+    borrowing: int | None = 0,
+    *,
+    memory: int | None = None,
+    held: int = 0,
+    held_memory: int = 0,
+) -> TenantView:
+    return TenantView(Quota(nominal, borrowing, memory, 0), Amount(held, held_memory))
+
+
+def snapshot(
+    pool: str | Cards,
+    *classes: Waiting,
+    tenants: Mapping[str, TenantView] | None = None,
+    policy: Policy | None = None,
+    used: Used | None = None,
+) -> Snapshot:
+    """A pool and its queue; tenants that are not given have no limits."""
+    columns = cards(pool, used=used) if isinstance(pool, str) else pool
+    known = {w.tenant: tenant() for w in classes} | dict(tenants or {})
+    return Snapshot(1, columns, known, classes, policy or Policy())
+
+
+def whole(count: int = 1, model: str | None = None) -> Shape:
+    return Shape(WHOLE, None, count, model)
+
+
+def apply(before: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot that a ledger would give after writing the plan: seats taken, heads gone."""
+    free_milli, free_bytes = before.cards.free_milli.copy(), before.cards.free_bytes.copy()
+    generation = before.cards.generation.copy()
+    for seat in (seat for placement in plan.placements for seat in placement.seats):
+        row = before.cards.uuids.index(seat.device)
+        free_milli[row] -= seat.gpu_milli
+        free_bytes[row] -= seat.memory_bytes
+        generation[row] += 1
+    columns = replace(before.cards, free_milli=free_milli, free_bytes=free_bytes, generation=generation)
+    placed = {placement.job: placement for placement in plan.placements}
+    tenants = {name: _holding(view, _of(name, before.waiting, placed)) for name, view in before.tenants.items()}
+    rest = tuple(w for w in (_without(w, placed) for w in before.waiting) if w.count)
+    return replace(before, generation=before.generation + 1, cards=columns, tenants=tenants, waiting=rest)
+
+
+def _of(name: str, classes: Iterable[Waiting], placed: Mapping[str, Placement]) -> list[Placement]:
+    return [placed[job] for w in classes if w.tenant == name for job in w.heads if job in placed]
+
+
+def _holding(view: TenantView, placements: Iterable[Placement]) -> TenantView:
+    seats = [seat for placement in placements for seat in placement.seats]
+    more = Amount(sum(seat.gpu_milli for seat in seats), sum(seat.memory_bytes for seat in seats))
+    return replace(view, held=view.held + more)
+
+
+def _without(w: Waiting, placed: Mapping[str, Placement]) -> Waiting:
+    kept = [i for i, job in enumerate(w.heads) if job not in placed]
+    ages = tuple(w.heads_ns[i] for i in kept) if w.heads_ns else ()
+    heads = tuple(w.heads[i] for i in kept)
+    oldest = ages[0] if ages else w.oldest_ns
+    return replace(w, heads=heads, heads_ns=ages, count=w.count - (len(w.heads) - len(heads)), oldest_ns=oldest)
