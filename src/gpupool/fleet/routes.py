@@ -1,0 +1,79 @@
+"""Routes of nodes and devices, below /api/v1. Thin: parse, ask the service, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from gpupool.fleet.service import MAX_LIMIT, Fleet
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import require
+from gpupool.wire.common import Page
+from gpupool.wire.fleet import AdoptIn, DeviceOut, NodeIn, NodeOut
+
+router = APIRouter(tags=["fleet"])
+
+
+def service(request: Request) -> Fleet:
+    fleet: Fleet = request.app.state.fleet
+    return fleet
+
+
+Service = Annotated[Fleet, Depends(service)]
+Reader = Annotated[Principal, Depends(require(Permission.READ))]
+Agent = Annotated[Principal, Depends(require(Permission.SERVE_NODE))]
+Manager = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
+After = Annotated[str | None, Query(max_length=255, description="`next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+
+
+@router.get("/nodes")
+def list_nodes(fleet: Service, _caller: Reader, after: After = None, limit: Limit = 100) -> Page[NodeOut]:
+    """Every node of the pool, in the order they came."""
+    return fleet.list_nodes(after=after, limit=limit)
+
+
+@router.get("/nodes/{node}")
+def get_node(node: str, fleet: Service, _caller: Reader) -> NodeOut:
+    """One node."""
+    return fleet.node(node)
+
+
+@router.put("/nodes/{node}")
+def register_node(node: str, body: NodeIn, fleet: Service, caller: Agent) -> NodeOut:
+    """A node's agent says what the node has. The same again changes nothing."""
+    return fleet.register(node, body, caller)
+
+
+@router.get("/devices")
+def list_devices(
+    fleet: Service,
+    caller: Reader,
+    after: After = None,
+    limit: Limit = 100,
+    model: Annotated[str | None, Query(max_length=63)] = None,
+    state: Literal["observed", "adopted", "draining", "lost"] | None = None,
+    node: Annotated[str | None, Query(max_length=63)] = None,
+    health: Literal["ok", "warning", "failed", "unknown"] | None = None,
+) -> Page[DeviceOut]:
+    """Every card, by node and index. Who runs what on one outside the pool is told to admins only."""
+    return fleet.list_devices(caller, after=after, limit=limit, model=model, state=state, node=node, health=health)
+
+
+@router.get("/devices/{device}")
+def get_device(device: str, fleet: Service, caller: Reader) -> DeviceOut:
+    """One card, by uuid, by `node:index`, or by its index where the pool has one node."""
+    return fleet.device(device, caller)
+
+
+@router.post("/devices/adopt")
+def adopt_devices(body: AdoptIn, fleet: Service, caller: Manager) -> list[DeviceOut]:
+    """Let the pool hand these cards out: all of them or none."""
+    return fleet.adopt(body.devices, caller)
+
+
+@router.post("/devices/release")
+def release_devices(body: AdoptIn, fleet: Service, caller: Manager) -> list[DeviceOut]:
+    """Stop handing these cards out: all or none. Refused while shares are on one, unless `drain`."""
+    return fleet.release(body.devices, body.drain, caller)

@@ -1,0 +1,488 @@
+"""The pool's cards: which there are, which may be handed out, how they are.
+
+Writes nodes, devices and their spans, and is the only one that does; what sits on a card (used_milli,
+used_bytes, shares) is written by `allocations` with its seats. Decides nothing about placement and touches no
+hardware: agents tell it what they see. Usage and heartbeats are kept in memory only; they are news, not truth.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import BadOption, NotAllowed, NotFound, StillInUse, WrongState
+from gpupool.base.ids import check_name
+from gpupool.fleet import spans
+from gpupool.fleet.registration import BEFORE_LOST, Changes, check_body, compare
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import Observation, device_name, device_out, node_out
+from gpupool.model.device import DeviceState
+from gpupool.model.tenant import Principal
+from gpupool.store.database import Store, Write
+from gpupool.wire.common import Page
+from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut
+
+HEARTBEAT_SECONDS = 25
+SILENT_AFTER_SECONDS = 3 * HEARTBEAT_SECONDS
+USAGE_FRESH_SECONDS = 120
+"""A sample older than this says nothing of now."""
+MAX_LIMIT = 1000
+_MAX_INDEX = 2**31 - 1
+_NS = 10**9
+
+
+class Fleet:
+    """Thread-safe. Every change is one transaction; announces "fleet" when what can be placed changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._seen: dict[str, int] = {}
+        self._awaited: dict[str, int] = {}  # since when each node's next heartbeat is awaited
+        self._silent: set[str] = set()
+        self._observed: dict[str, Observation] = {}
+
+    # Nodes ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A server starts: no node counts as ready until its agent has told what became of every job."""
+        with self._store.write() as write:
+            write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
+            names = write.execute(sa.select(nodes.c.name)).scalars().all()
+        with self._lock:
+            self._awaited = dict.fromkeys(names, self._store.clock.now_ns())
+
+    def register(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
+        """Take in what a node's agent says it has. The same again changes nothing but `last_seen_ns`.
+
+        New cards start observed; simulated ones adopted where `body.adopt`. A card that is no longer named is
+        lost, one that returns is what it was. Raises Conflict, StillInUse, NotAllowed; then nothing changed.
+        """
+        check_name(name, "node name")
+        check_body(body)
+        with self._store.write() as write:
+            node = self._upsert_node(write, name, body, principal)
+            self._write_cards(write, node, body)
+        self.seen(name)
+        return self.node(name)
+
+    def seen(self, name: str) -> None:
+        """A heartbeat. Costs a dictionary entry; a node that was silent is ready again."""
+        now_ns = self._store.clock.now_ns()
+        with self._lock:
+            self._seen[name] = self._awaited[name] = now_ns
+            back = name in self._silent
+            self._silent.discard(name)
+        if back:
+            self._make_ready(name)
+
+    def mark_ready(self, name: str) -> None:
+        """The node's agent has told everything it had. Idempotent."""
+        with self._store.read() as connection:
+            if _node(connection, name).ready:
+                return
+        self._make_ready(name)
+
+    def _make_ready(self, name: str) -> None:
+        with self._store.write() as write:
+            changed = write.execute(
+                nodes.update().where(nodes.c.name == name, ~nodes.c.ready).values(ready=True, last_seen_ns=write.now_ns)
+            ).rowcount
+            if changed:
+                write.event("node.ready", name)
+                write.touch_ledger()
+                write.announce("fleet", ("node", name))
+
+    def check_silence(self) -> float:
+        """Mark nodes that missed three heartbeats; seconds until the next one can be due."""
+        now_ns, patience_ns = self._store.clock.now_ns(), SILENT_AFTER_SECONDS * _NS
+        with self._lock:
+            awaited = {n: at for n, at in self._awaited.items() if n not in self._silent}
+            overdue = [n for n, at in awaited.items() if now_ns - at >= patience_ns]
+            self._silent.update(overdue)
+            due = [at for n, at in awaited.items() if n not in self._silent]
+        for name in overdue:
+            self._mark_silent(name)
+        return max(0.001, (min(due, default=now_ns) + patience_ns - now_ns) / _NS)
+
+    def is_silent(self, name: str) -> bool:
+        with self._lock:
+            return name in self._silent
+
+    def node(self, name: str) -> NodeOut:
+        with self._store.read() as connection:
+            row = _node(connection, name)
+            count = sa.select(sa.func.count()).where(devices.c.node_id == row.id, _present())
+            return node_out(row, connection.execute(count).scalar_one(), self._last_seen(name))
+
+    def list_nodes(self, *, after: str | None = None, limit: int = 100) -> Page[NodeOut]:
+        """In the order of their first registration."""
+        counts = sa.select(sa.func.count()).where(devices.c.node_id == nodes.c.id, _present()).scalar_subquery()
+        query = sa.select(nodes, counts.label("device_count")).order_by(nodes.c.id).limit(_limit(limit) + 1)
+        with self._store.read() as connection:
+            if after is not None:
+                query = query.where(nodes.c.id > _node(connection, after).id)
+            rows = connection.execute(query).all()
+        shown = [node_out(row, row.device_count, self._last_seen(row.name)) for row in rows[:limit]]
+        return Page[NodeOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
+
+    def describe_simulated(self) -> bool | None:
+        """Whether the pool's nodes are simulated; None when some are and some are not."""
+        with self._store.read() as connection:
+            kinds = connection.execute(sa.select(nodes.c.simulated).distinct()).scalars().all()
+        return None if len(kinds) > 1 else bool(kinds and kinds[0])
+
+    def counts(self) -> tuple[int, int]:
+        """(nodes, cards that are there)."""
+        count = sa.func.count
+        with self._store.read() as connection:
+            known = connection.execute(sa.select(count()).select_from(nodes)).scalar_one()
+            return known, connection.execute(sa.select(count()).where(_present())).scalar_one()
+
+    # Cards ---------------------------------------------------------------------------------------------
+
+    def device(self, text: str, principal: Principal) -> DeviceOut:
+        """One card, by uuid, `node:index`, or the bare index where the pool has one node. Raises NotFound."""
+        with self._store.read() as connection:
+            return self._out(find_device(connection, text), principal)
+
+    def list_devices(
+        self,
+        principal: Principal,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        model: str | None = None,
+        state: str | None = None,
+        node: str | None = None,
+        health: str | None = None,
+    ) -> Page[DeviceOut]:
+        """By node, then index. `after` is the name or uuid of the last card of the page before."""
+        query = _cards().order_by(devices.c.node_id, devices.c.idx).limit(_limit(limit) + 1)
+        wanted = ((devices.c.model, model), (devices.c.state, state), (devices.c.health, health))
+        query = query.where(*(column == value for column, value in wanted if value is not None))
+        with self._store.read() as connection:
+            if node is not None:
+                query = query.where(devices.c.node_id == _node(connection, node).id)
+            if after is not None:
+                node_id, index = _position(connection, after)
+                later = sa.and_(devices.c.node_id == node_id, devices.c.idx > index)
+                query = query.where(sa.or_(devices.c.node_id > node_id, later))
+            rows = connection.execute(query).all()
+        shown = [self._out(row, principal) for row in rows[:limit]]
+        return Page[DeviceOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
+
+    def adopt(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
+        """Let the pool hand these cards out: all of them or none. An adopted one stays so. Raises WrongState."""
+        with self._store.write() as write:
+            rows = _find_all(write.connection, names)
+            missing = [_name(row) for row in rows if row.state == DeviceState.LOST]
+            if missing:
+                raise WrongState(
+                    f"{', '.join(missing)}: not there now (lost); nothing was adopted",
+                    hint="gpupool gpus shows which cards are there",
+                )
+            _move(write, rows, DeviceState.ADOPTED, "device.adopted")
+        return self._again(rows, principal)
+
+    def release(self, names: Sequence[str], drain: bool, principal: Principal) -> list[DeviceOut]:
+        """Stop handing these cards out: all of them or none. Raises StillInUse while shares are on one.
+
+        With `drain`, a card with shares takes no new ones and is released when the last is given back.
+        """
+        with self._store.write() as write:
+            rows = _find_all(write.connection, names)
+            if not drain:
+                _refuse_used(rows)
+            _move(write, [row for row in rows if row.shares], DeviceState.DRAINING, "device.draining")
+            _move(write, [row for row in rows if not row.shares], DeviceState.OBSERVED, "device.released")
+        return self._again(rows, principal)
+
+    def settle(self, write: Write, device_ids: Collection[int]) -> None:
+        """Seats on these cards were given back in this transaction: finish what waited for the last of them."""
+        waiting = devices.c.state.in_([DeviceState.DRAINING, DeviceState.LOST])
+        query = _cards().where(devices.c.id.in_(device_ids), waiting, devices.c.shares == 0)
+        rows = write.execute(query).all()
+        drained = [row for row in rows if row.state == DeviceState.DRAINING]
+        _move(write, drained, DeviceState.OBSERVED, "device.released")
+        spans.sync(write, [row for row in rows if row.state == DeviceState.LOST])
+
+    def observe(self, node: str, samples: Sequence[DeviceSample]) -> None:
+        """What a node's cards do now. Usage is remembered; a change of health is written, with an event.
+
+        Samples of cards that are not this node's are ignored.
+        """
+        if not samples:
+            return
+        with self._store.read() as connection:
+            known = _node_cards(connection, _node(connection, node).id, [s.uuid for s in samples])
+        now_ns = self._store.clock.now_ns()
+        told = {sample.uuid: sample for sample in samples if sample.uuid in known}
+        with self._lock:
+            for uuid, sample in told.items():
+                self._observed[uuid] = Observation(now_ns, sample.usage, tuple(sample.unmanaged))
+        if any(_healthier(known[uuid], sample) for uuid, sample in told.items()):
+            self._write_health(node, told)
+
+    def usage(self, uuid: str) -> Observation | None:
+        """The latest sample of a card, unless it is too old to say anything of now."""
+        with self._lock:
+            seen = self._observed.get(uuid)
+        fresh = seen and self._store.clock.now_ns() - seen.received_ns <= USAGE_FRESH_SECONDS * _NS
+        return seen if fresh else None
+
+    # Inside --------------------------------------------------------------------------------------------
+
+    def _out(self, row: Any, principal: Principal) -> DeviceOut:
+        return device_out(row, row.node_name, self.usage(row.uuid), names_shown=principal.sees_all)
+
+    def _again(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
+        with self._store.read() as connection:
+            found = {r.id: r for r in connection.execute(_cards().where(devices.c.id.in_([r.id for r in rows])))}
+        return [self._out(found[row.id], principal) for row in rows]
+
+    def _last_seen(self, name: str) -> int:
+        with self._lock:
+            return self._seen.get(name, 0)
+
+    def _upsert_node(self, write: Write, name: str, body: NodeIn, principal: Principal) -> Any:
+        said = {
+            "labels": body.labels,
+            "topology": body.topology,
+            "facts": body.facts,
+            "simulated": body.simulated,
+            "agent_uid": principal.unix.uid if principal.unix else None,
+        }
+        row = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
+        if row is None:
+            write.execute(nodes.insert().values(name=name, ready=False, last_seen_ns=write.now_ns, **said))
+            write.event("node.registered", name, data={"devices": len(body.devices), "simulated": body.simulated})
+            write.announce("fleet")
+            write.touch_ledger()
+        else:
+            _check_agent(row, principal)
+            self._update_node(write, row, said)
+        return write.execute(sa.select(nodes).where(nodes.c.name == name)).one()
+
+    def _update_node(self, write: Write, row: Any, said: dict[str, Any]) -> None:
+        differing = {key: value for key, value in said.items() if getattr(row, key) != value}
+        values: dict[str, Any] = {"last_seen_ns": write.now_ns, **differing}
+        if differing:
+            values["generation"] = row.generation + 1
+            write.announce("fleet")
+            write.touch_ledger()
+        write.execute(nodes.update().where(nodes.c.id == row.id).values(**values))
+
+    def _write_cards(self, write: Write, node: Any, body: NodeIn) -> None:
+        ours = devices.c.node_id == node.id
+        rows = write.execute(sa.select(devices).where(sa.or_(ours, devices.c.uuid.in_([d.uuid for d in body.devices]))))
+        found = rows.all()
+        known = [row for row in found if row.node_id == node.id]
+        changes = compare(node.id, known, [row for row in found if row.node_id != node.id], body)
+        if changes:
+            _apply(write, {row.id: row for row in found}, changes)
+            self._tell_cards(write, node, {row.id: row for row in found}, changes)
+
+    def _tell_cards(self, write: Write, node: Any, before: dict[int, Any], changes: Changes) -> None:
+        """Events, spans and wake-ups for cards that are new or changed."""
+        touched = sa.or_(devices.c.id.in_(changes.changed), devices.c.uuid.in_([n["uuid"] for n in changes.new]))
+        rows = write.execute(sa.select(devices).where(touched).order_by(devices.c.idx)).all()
+        for row in rows:
+            for kind, data in _events(row, before.get(row.id), changes):
+                write.event(kind, device_name(node.name, row.idx), data={"uuid": row.uuid, **data})
+        spans.sync(write, rows)
+        write.announce("fleet")
+        write.touch_ledger()
+
+    def _write_health(self, node: str, samples: dict[str, DeviceSample]) -> None:
+        with self._store.write() as write:
+            rows = _node_cards(write.connection, _node(write.connection, node).id, list(samples))
+            changed = [row for uuid, row in rows.items() if _healthier(row, samples[uuid])]
+            for row in changed:
+                sample = samples[row.uuid]
+                values = {"health": sample.health, "health_reason": sample.health_reason[:200]}
+                write.execute(
+                    devices.update().where(devices.c.id == row.id).values(generation=row.generation + 1, **values)
+                )
+                data = {"uuid": row.uuid, "before": row.health, **values}
+                write.event("device.health", device_name(node, row.idx), data=data)
+            ids = [row.id for row in changed]
+            spans.sync(write, write.execute(sa.select(devices).where(devices.c.id.in_(ids))).all())
+            write.announce("fleet")
+            write.touch_ledger()
+
+    def _mark_silent(self, name: str) -> None:
+        with self._store.write() as write:
+            if self.is_silent(name):  # it may have come back meanwhile
+                write.execute(nodes.update().where(nodes.c.name == name).values(ready=False))
+                write.event("node.silent", name, data={"after_seconds": SILENT_AFTER_SECONDS})
+                write.announce("fleet")
+                write.touch_ledger()
+
+
+def find_device(connection: sa.Connection, text: str) -> Any:
+    """The row (with `node_name`) of the card that `text` names. Raises NotFound, saying what would be found."""
+    row = connection.execute(_cards().where(devices.c.uuid == _plain(text))).one_or_none()
+    if row is None:
+        node_id, index = _split(connection, text)
+        row = connection.execute(_cards().where(devices.c.node_id == node_id, devices.c.idx == index)).one_or_none()
+    if row is None:
+        raise _no_card(text)
+    return row
+
+
+def _cards() -> sa.Select[Any]:
+    return sa.select(devices, nodes.c.name.label("node_name")).join(nodes, nodes.c.id == devices.c.node_id)
+
+
+def _present() -> sa.ColumnElement[bool]:
+    return devices.c.state != str(DeviceState.LOST)
+
+
+def _name(row: Any) -> str:
+    return device_name(row.node_name, row.idx)
+
+
+def _plain(text: str) -> str:
+    """Text that a database can be asked for; what cannot be printed names nothing."""
+    if not text.isprintable():
+        raise _no_card(text)
+    return text
+
+
+def _no_card(text: str) -> NotFound:
+    return NotFound(
+        f"no card is named {text[:80]!r}",
+        hint="gpupool gpus lists them; write node:index (node-1:3), a uuid, or the index if there is one node",
+    )
+
+
+def _node(connection: sa.Connection, name: str) -> Any:
+    row = None
+    if name.isprintable():
+        row = connection.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
+    if row is None:
+        raise NotFound(f"no node is named {name[:80]!r}", hint="gpupool gpus shows every node's cards")
+    return row
+
+
+def _split(connection: sa.Connection, text: str) -> tuple[int, int]:
+    """(node id, index) of `node:index` or of a bare index in a pool of one node."""
+    node, colon, index = text.rpartition(":")
+    if not (index.isascii() and index.isdigit()) or len(index) > 10 or int(index) > _MAX_INDEX:
+        raise _no_card(text)
+    if colon:
+        return _node(connection, node).id, int(index)
+    known = connection.execute(sa.select(nodes.c.id).limit(2)).scalars().all()
+    if len(known) > 1:
+        raise NotFound(
+            f"card {text}: the pool has several nodes, each with cards of its own",
+            hint=f"write node:index, as node-1:{text}",
+        )
+    if not known:
+        raise _no_card(text)
+    return known[0], int(index)
+
+
+def _position(connection: sa.Connection, text: str) -> tuple[int, int]:
+    """Where a page goes on. A card that is gone since still has its place if it is named `node:index`."""
+    row = connection.execute(_cards().where(devices.c.uuid == _plain(text))).one_or_none()
+    return (row.node_id, row.idx) if row is not None else _split(connection, text)
+
+
+def _find_all(connection: sa.Connection, names: Sequence[str]) -> list[Any]:
+    """Rows of all the names, each once, in the order named."""
+    return list({row.id: row for row in (find_device(connection, name) for name in names)}.values())
+
+
+def _refuse_used(rows: Sequence[Any]) -> None:
+    used = [row for row in rows if row.shares]
+    if used:
+        shares = sum(row.shares for row in used)
+        listed = ", ".join(f"{_name(row)} ({row.shares})" for row in used[:8]) + (" …" if len(used) > 8 else "")
+        raise StillInUse(
+            f"{shares} {'share is' if shares == 1 else 'shares are'} on {listed}; nothing was released",
+            hint="stop their jobs, or let them finish first: gpupool release --drain",
+            shares=shares,
+            devices=[_name(row) for row in used],
+        )
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise BadOption(f"limit {limit} is not between 1 and {MAX_LIMIT}", hint=f"ask for at most {MAX_LIMIT} a page")
+    return limit
+
+
+def _check_agent(row: Any, principal: Principal) -> None:
+    """A node is its agent's: another Unix account cannot speak for it, an admin can."""
+    if principal.sees_all or row.agent_uid is None:
+        return
+    if principal.unix is None or principal.unix.uid != row.agent_uid:
+        raise NotAllowed(f"node {row.name} belongs to the agent with uid {row.agent_uid}", hint="use another node name")
+
+
+def _node_cards(connection: sa.Connection, node_id: int, uuids: Sequence[str]) -> dict[str, Any]:
+    query = sa.select(devices).where(devices.c.node_id == node_id, devices.c.uuid.in_(uuids))
+    return {row.uuid: row for row in connection.execute(query)}
+
+
+def _healthier(row: Any, sample: DeviceSample) -> bool:
+    """Whether a sample says something else of the card's health than its row."""
+    told = sample.health is not None and row.state != DeviceState.LOST
+    return told and (row.health, row.health_reason) != (sample.health, sample.health_reason[:200])
+
+
+def _apply(write: Write, before: dict[int, Any], changes: Changes) -> None:
+    """Write cards. Indexes that change are vacated first: two cards may have swapped theirs."""
+    moving = [row_id for row_id, values in changes.changed.items() if "idx" in values or "node_id" in values]
+    for row_id in moving:
+        write.execute(devices.update().where(devices.c.id == row_id).values(idx=-row_id))
+    for row_id, values in changes.changed.items():
+        row = before[row_id]
+        fixed = {"idx": row.idx} if row_id in moving else {}
+        statement = devices.update().where(devices.c.id == row_id)
+        write.execute(statement.values(**{**fixed, **values, "generation": row.generation + 1}))
+    if changes.new:
+        write.execute(devices.insert(), list(changes.new))
+
+
+def _move(write: Write, rows: Iterable[Any], wanted: DeviceState, event: str) -> None:
+    """Bring cards into a state; a lost one remembers it for its return."""
+    changed = [row for row in rows if _bring(write, row, wanted)]
+    for row in changed:
+        write.event(event, _name(row), data={"uuid": row.uuid, "shares": row.shares})
+    if changed:
+        ids = [row.id for row in changed]
+        spans.sync(write, write.execute(sa.select(devices).where(devices.c.id.in_(ids))).all())
+        write.announce("fleet")
+        write.touch_ledger()
+
+
+def _bring(write: Write, row: Any, wanted: DeviceState) -> bool:
+    """Write one card's state; False when it is in it already."""
+    values: dict[str, Any] = {"state": str(wanted)}
+    if row.state == DeviceState.LOST:
+        values = {"facts": {**row.facts, BEFORE_LOST: str(wanted)}}
+    if all(getattr(row, key) == value for key, value in values.items()):
+        return False
+    write.execute(devices.update().where(devices.c.id == row.id).values(**values, generation=row.generation + 1))
+    return True
+
+
+def _events(row: Any, before: Any, changes: Changes) -> list[tuple[str, dict[str, Any]]]:
+    """What is to be told of one card: it is new, vanished, came back, or its health changed."""
+    if before is None:
+        return [("device.added", {"model": row.model, "state": row.state})]
+    if row.id in changes.lost:
+        return [("device.lost", {"shares": row.shares, "state": before.state})]
+    told: list[tuple[str, dict[str, Any]]] = []
+    if row.id in changes.returned:
+        told.append(("device.added", {"model": row.model, "state": row.state, "returned": True}))
+    if (row.health, row.health_reason) != (before.health, before.health_reason):
+        change = {"health": row.health, "health_reason": row.health_reason, "before": before.health}
+        told.append(("device.health", change))
+    return told

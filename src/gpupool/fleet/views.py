@@ -1,0 +1,79 @@
+"""Rows of nodes and cards as the wire shows them. Reads nothing, decides nothing but what may be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupool.base.units import MIB, WHOLE
+from gpupool.fleet.registration import public_facts
+from gpupool.model.device import DeviceState, Health
+from gpupool.wire.fleet import DeviceOut, NodeOut, ProcessOut, UsageOut
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The latest sample of one card; `received_ns` is ledger time."""
+
+    received_ns: int
+    usage: UsageOut = field(default_factory=UsageOut)
+    unmanaged: tuple[ProcessOut, ...] = ()
+
+
+def device_name(node: str, index: int) -> str:
+    return f"{node}:{index}"
+
+
+def largest(row: Any) -> tuple[int, int]:
+    """(milli, bytes) of the largest share this card can take now; (0, 0) when it can take none."""
+    if row.state != DeviceState.ADOPTED or row.health == Health.FAILED:
+        return 0, 0
+    milli, size = WHOLE - row.used_milli, (row.memory_bytes - row.used_bytes) // MIB * MIB
+    return (milli, size) if milli and size else (0, 0)
+
+
+def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bool) -> DeviceOut:
+    """A card's row. `names_shown`: whether the caller may know who runs what on it outside the pool."""
+    milli, size = largest(row)
+    return DeviceOut(
+        name=device_name(node, row.idx),
+        uuid=row.uuid,
+        node=node,
+        index=row.idx,
+        model=row.model,
+        product=row.product,
+        memory_bytes=row.memory_bytes,
+        simulated=row.simulated,
+        state=row.state,
+        health=row.health,
+        health_reason=row.health_reason,
+        used_milli=row.used_milli,
+        used_bytes=row.used_bytes,
+        free_milli=WHOLE - row.used_milli,
+        free_bytes=row.memory_bytes - row.used_bytes,
+        shares=row.shares,
+        largest_milli=milli,
+        largest_bytes=size,
+        usage=UsageOut() if seen is None else seen.usage,
+        unmanaged=[] if seen is None else [_process(p, names_shown) for p in seen.unmanaged],
+        facts=public_facts(row.facts),
+        generation=row.generation,
+    )
+
+
+def node_out(row: Any, devices: int, last_seen_ns: int) -> NodeOut:
+    return NodeOut(
+        name=row.name,
+        ready=row.ready,
+        simulated=row.simulated,
+        labels=row.labels,
+        facts=row.facts,
+        last_seen_ns=max(row.last_seen_ns, last_seen_ns),
+        devices=devices,
+        generation=row.generation,
+    )
+
+
+def _process(process: ProcessOut, names_shown: bool) -> ProcessOut:
+    """That it exists and what memory it takes is everybody's business; who runs what is the admin's."""
+    return process if names_shown else ProcessOut(pid=0, name="not shown", memory_bytes=process.memory_bytes)
