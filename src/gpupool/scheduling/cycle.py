@@ -24,7 +24,7 @@ from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Amount
 from gpupool.scheduling import refusal, score_binpack, score_spread
 from gpupool.scheduling.fairness import Queue, borrows, budget
-from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.feasible import FITS, Fit, cheapest_bytes, roomy_nodes
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import (
     Bools,
@@ -91,7 +91,7 @@ class Run:
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
         waiting, placed = self.snapshot.waiting, list[Placement]()
-        queue = Queue(waiting, lambda i: self._borrows(waiting[i]))
+        queue = Queue(waiting, lambda i: self.borrows(waiting[i]))
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
@@ -117,7 +117,7 @@ class Run:
             return Amount(shape.held_milli * shape.count, shape.memory_bytes * shape.count)
         return Amount(shape.held_milli * shape.count, self.fit(shape).least_bytes)
 
-    def _borrows(self, waiting: Waiting) -> bool:
+    def borrows(self, waiting: Waiting) -> bool:
         return borrows(self.tenants[waiting.tenant], self.least(waiting.shape))
 
     def _place(self, waiting: Waiting, job: str) -> Placement | None:
@@ -184,25 +184,6 @@ class Run:
         cheapest = cheapest_bytes(fit, self.free)[fit.fitting >= waiting.shape.count]
         amount = Amount(waiting.shape.held_milli * waiting.shape.count, int(cheapest.min()))
         return refusal.quota_in_use(amount, waiting.tenant, view) or refusal.behind(placed)
-
-
-def roomy_nodes(fit: Fit, free: Free, room: int | None) -> Bools:
-    """Nodes with enough fitting cards for the whole claim, within `room` bytes of the tenant's quota."""
-    nodes: Bools = fit.fitting >= fit.shape.count
-    if room is not None and fit.shape.memory_bytes is None:
-        nodes &= cheapest_bytes(fit, free) <= room
-    return nodes
-
-
-def cheapest_bytes(fit: Fit, free: Free) -> Ints:
-    """Per node, the least memory that `count` of its fitting cards take together (fewer: what those take)."""
-    rows = np.flatnonzero(fit.why == FITS)
-    rows = rows[np.lexsort((fit.need[rows], free.cards.node[rows]))]
-    nodes = free.cards.node[rows]
-    starts = np.searchsorted(nodes, nodes)
-    chosen = rows[np.arange(len(rows)) - starts < fit.shape.count]
-    sums = np.bincount(free.cards.node[chosen], weights=fit.need[chosen], minlength=len(free.cards.nodes))
-    return sums.astype(np.int64)
 
 
 def _affordable(order: Ints, fit: Fit, room: int | None) -> Ints:

@@ -113,6 +113,25 @@ class Fit:
         return why
 
 
+def roomy_nodes(fit: Fit, free: Free, room: int | None) -> Bools:
+    """Nodes with enough fitting cards for the whole claim, within `room` bytes of the tenant's quota."""
+    nodes: Bools = fit.fitting >= fit.shape.count
+    if room is not None and fit.shape.memory_bytes is None:
+        nodes &= cheapest_bytes(fit, free) <= room
+    return nodes
+
+
+def cheapest_bytes(fit: Fit, free: Free) -> Ints:
+    """Per node, the least memory that `count` of its fitting cards take together (fewer: what those take)."""
+    rows = np.flatnonzero(fit.why == FITS)
+    rows = rows[np.lexsort((fit.need[rows], free.cards.node[rows]))]
+    nodes = free.cards.node[rows]
+    starts = np.searchsorted(nodes, nodes)
+    chosen = rows[np.arange(len(rows)) - starts < fit.shape.count]
+    sums = np.bincount(free.cards.node[chosen], weights=fit.need[chosen], minlength=len(free.cards.nodes))
+    return sums.astype(np.int64)
+
+
 def needed_bytes(shape: Shape, free: Free) -> Ints:
     """Bytes a seat of the shape takes, per card; one number in disguise where it is given."""
     if shape.memory_bytes is not None:

@@ -170,6 +170,31 @@ def also_out(reason: Reason, count: int) -> str:
     return f"{plural(count, 'card')} {_does(reason, count)}"
 
 
+# What would help.
+
+
+def fits_now(shape: Shape) -> str:
+    kind = f" on {shape.model}" if shape.model else ""
+    labels = f" with {labelled(shape)}" if shape.labels else ""
+    return f"ask for {shape}{kind}{labels}: it fits now"
+
+
+def adopt(count: int) -> str:
+    cards = "the matching card that is" if count == 1 else f"one of the {count} matching cards that are"
+    return f"adopt {cards} only observed: gpupool adopt"
+
+
+def free_quota(tenant: str) -> str:
+    return f"stop jobs of tenant {tenant}, or have an admin raise its quota: gpupool quota set"
+
+
+WAIT = "wait: it starts as soon as enough is given back"
+
+
+def placed_now(why: str) -> str:
+    return f"it fits now: {why}"
+
+
 def listed(words: Sequence[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else "none"
