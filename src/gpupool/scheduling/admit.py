@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gpupool.model.catalogue import CATALOGUE
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Amount
 from gpupool.scheduling.fairness import budget
@@ -25,19 +26,19 @@ def judge(
     shape: Shape,
     tenant: TenantView,
     cards: Cards,
-    known_models: Iterable[str] = (),
+    known_models: Iterable[str] = tuple(CATALOGUE),
     *,
     tenant_name: str,
-    memory_text: str | None = None,
+    memory_typed: str | None = None,
 ) -> Rejection | None:
     """The refusal of a claim that can never be placed, or None.
 
-    `known_models` are names beyond this pool, for a better hint; `memory_text` is the memory as its
+    `known_models` are names beyond this pool, for a better hint; `memory_typed` is the memory as its
     asker wrote it, which a refusal repeats. `nearest` is what could be placed now instead.
     """
     free = Free(cards)
     fit = Fit(shape, free)
-    said = never(fit, free, known_models, memory_text) or beyond_quota(_least(fit), tenant_name, tenant)
+    said = never(fit, free, known_models, memory_typed) or beyond_quota(_least(fit), tenant_name, tenant)
     return said and replace(said, nearest=near(shape, free, budget(tenant)).best(shape))
 
 

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import MIB, WHOLE
+from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Shape, Sharing
 from gpupool.model.quota import Amount
 from gpupool.scheduling.fairness import Budget
 from gpupool.scheduling.feasible import FITS, Fit, model_matches, roomy_nodes
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.refusal import nearest_name, present_models
+from gpupool.scheduling.refusal import present_models
 from gpupool.scheduling.snapshot import Bools, Ints
 
 
@@ -123,7 +124,7 @@ def _other(shape: Shape, free: Free, room: Budget) -> Shape | None:
 def _other_models(asked: str, free: Free) -> list[str]:
     """Models of the pool that do not match, the one most like the asked name first."""
     models = [model for model in present_models(free.cards) if not model_matches(asked, model)]
-    like = nearest_name(asked, models)
+    like = nearest_model(asked, models)
     return sorted(models, key=lambda model: model != like)
 
 

@@ -6,12 +6,12 @@ tenant. None of them changes anything or knows who holds what.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from gpupool.base.units import format_gpu, format_mib
+from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
 from gpupool.scheduling import wording
@@ -60,8 +60,8 @@ def _too_large(fit: Fit, free: Free, rows: Ints, asked_memory: str | None) -> Re
 
 def _unknown_model(fit: Fit, free: Free, model: str, known: tuple[str, ...]) -> Rejection:
     models = present_models(free.cards)
-    near = nearest_name(model, models)
-    meant = nearest_name(model, known)
+    near = nearest_model(model, models)
+    meant = nearest_model(model, known)
     hint = f"write --model {near or models[0]}"
     if meant and meant not in models:
         hint = f"{meant} is a model that no card here has; {hint}"
@@ -76,13 +76,6 @@ def _never(fit: Fit, free: Free, dominant: Reason, sentence: str, hint: str) -> 
 def present_models(cards: Cards) -> tuple[str, ...]:
     """Models of which the pool has a card, in the order of the snapshot."""
     return tuple(cards.models[i] for i in np.unique(cards.model))
-
-
-def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The name most like it, ignoring case, or None when none is like it."""
-    by_lower = {known.lower(): known for known in names}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
 
 
 def not_now(fit: Fit, free: Free) -> Rejection:
