@@ -1,0 +1,4 @@
+"""The ways to share a card or hand it over, one file each; only the agent acts through them.
+
+The scheduler learns of a mechanism as data (profiles, fence level) and knows none by name.
+"""

@@ -1,0 +1,103 @@
+"""What the mechanisms that change no hardware have in common: the job is shown its cards and told its share.
+
+The share reaches the program as a file in a directory of its own, which the supervisor mounts read-only at
+a fixed path; neither an inherited variable nor a descriptor is trusted. Here nothing stops a program from
+taking more: the file says `fence: none`, and so does every answer made from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import Refused
+from gpupool.mechanisms.contract import AllocationView, FenceLevel, Observed, Prepared, Step
+from gpupool.mechanisms.notes import Note, NoteBook, replace_file
+from gpupool.mechanisms.visibility import environment, nodes
+from gpupool.model.device import Device
+from gpupool.model.partition import PartitionProfile
+
+SHARE_FILE = "share.json"
+
+
+def share_document(view: AllocationView, fence: FenceLevel) -> dict[str, Any]:
+    """What a job reads about its share: version 1. Numbers are integers; fields may be added, never change
+    meaning.
+    """
+    return {
+        "version": 1,
+        "pool": view.pool,
+        "job": view.job,
+        "allocation": view.allocation,
+        "generation": view.generation,
+        "tenant": view.tenant,
+        "sharing": view.sharing,
+        "fence": str(fence),
+        "devices": [
+            {
+                "uuid": grant.device.uuid,
+                "index": grant.device.index,
+                "model": grant.device.model,
+                "gpu_milli": grant.gpu_milli,
+                "memory_bytes": grant.memory_bytes,
+                "simulated": grant.device.simulated,
+            }
+            for grant in view.granted
+        ],
+    }
+
+
+class Bookkeeping:
+    """Prepare, unprepare and observe for a mechanism whose only state is the note and the share file."""
+
+    name = ""
+
+    def fence_level(self) -> FenceLevel:
+        return FenceLevel.NONE
+
+    def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
+        return ()
+
+    def refuses(self, view: AllocationView) -> str:
+        raise NotImplementedError
+
+    def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
+        if reason := self.refuses(view):
+            raise Refused(f"{self.name} cannot serve allocation {view.allocation}: {reason}")
+        book = NoteBook(state_dir)
+        share_dir = book.folder(view.allocation) / "share"
+        document = share_document(view, self.fence_level())
+        note = book.open(self.name, view.allocation, view.generation, {"share": document})
+        replace_file(share_dir / SHARE_FILE, document)
+        book.write(Note(note.mechanism, note.allocation, note.generation, Step.PREPARED, note.before))
+        opened, closed = nodes(view)
+        return Prepared(environment(view), opened, closed, share_dir, self.fence_level(), self._notes(view))
+
+    def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
+        book = NoteBook(state_dir)
+        book.close(allocation, generation)
+        book.forget(allocation)
+
+    def observe(self, state_dir: Path) -> Mapping[str, Observed]:
+        book = NoteBook(state_dir)
+        notes = book.all(self.name)
+        return {n.allocation: self._observed(n, book.folder(n.allocation) / "share") for n in notes}
+
+    def _observed(self, note: Note, share_dir: Path) -> Observed:
+        problem = "" if note.step is not Step.PREPARED else _problem(share_dir / SHARE_FILE, note.generation)
+        return Observed(note.allocation, note.generation, note.step, problem)
+
+    def _notes(self, view: AllocationView) -> tuple[str, ...]:
+        return ("fence: none",)
+
+
+def _problem(path: Path, generation: int) -> str:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return "its share file is gone"
+    except ValueError:
+        return "its share file is damaged"
+    return "" if document.get("generation") == generation else "its share file is of another generation"

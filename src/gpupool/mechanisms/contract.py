@@ -1,0 +1,121 @@
+"""What every way to share a card can do, and the few shapes it speaks in.
+
+All verbs are idempotent: the agent may be killed at any line and will call again. Before a mechanism
+changes anything it notes what it is about to do and what was there (`mechanisms.notes`). A call that names
+a generation older than the one on record is refused, because pieces of cards are reused and a late release
+must not take the next owner's. This module knows no mechanism and no scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from gpupool.model.device import Device
+from gpupool.model.partition import PartitionProfile
+
+
+class FenceLevel(StrEnum):
+    """What really stops a tenant from taking more than its share.
+
+    NONE: nothing does. ADVISORY: a program that looks away is not stopped. SOFT: unmodified programs are
+    stopped, a hostile one is not. HARD: hardware, kernel or hypervisor stop everybody.
+    """
+
+    NONE = "none"
+    ADVISORY = "advisory"
+    SOFT = "soft"
+    HARD = "hard"
+
+
+@dataclass(frozen=True)
+class GrantedDevice:
+    """One card's part of an allocation, with the card as the probe saw it."""
+
+    device: Device
+    gpu_milli: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class AllocationView:
+    """All that a mechanism needs to know of an allocation. `node_devices` are all cards of this node."""
+
+    pool: str
+    allocation: str
+    generation: int
+    job: str
+    tenant: str
+    sharing: str
+    granted: tuple[GrantedDevice, ...]
+    node_devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a job must be started with. `share_dir` is shown to it read-only at the fixed path."""
+
+    env: Mapping[str, str]
+    allow_nodes: tuple[str, ...]
+    deny_nodes: tuple[str, ...]
+    share_dir: Path
+    fence: FenceLevel
+    notes: tuple[str, ...] = ()
+
+
+class Step(StrEnum):
+    """How far an allocation's preparation had come when last written down."""
+
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    RELEASING = "releasing"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What is there now for one allocation. `problem` is empty when it is what was prepared."""
+
+    allocation: str
+    generation: int
+    step: Step
+    problem: str = ""
+
+
+class Mechanism(Protocol):
+    """One way to share a card. `state_dir` belongs to the agent; the mechanism keeps all it must remember
+    there.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def fence_level(self) -> FenceLevel: ...
+
+    def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
+        """The fixed shapes it can cut this card into; none for a mechanism that takes any size."""
+        ...
+
+    def refuses(self, view: AllocationView) -> str:
+        """Why it cannot serve this allocation, in words for a person; empty when it can. Changes nothing."""
+        ...
+
+    def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
+        """Make the allocation usable. Twice is once; after a crash half-way it is finished.
+
+        Raises StaleGeneration when a younger generation is on record, Refused when `refuses` says why.
+        """
+        ...
+
+    def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
+        """Put back what was there before. An allocation that is not on record is done already.
+
+        Raises StaleGeneration when a younger generation is on record; then nothing changes.
+        """
+        ...
+
+    def observe(self, state_dir: Path) -> Mapping[str, Observed]:
+        """Every allocation this mechanism has on record, and whether its state is still what it made."""
+        ...

@@ -1,0 +1,125 @@
+"""What a mechanism writes down before it acts, so that whoever comes after a crash can finish or undo.
+
+One directory per allocation, `<state>/prepared/<allocation>`, with `note.json` in it: `{"version": 1,
+"mechanism", "allocation", "generation", "step", "before"}`. `before` is what was there before the first
+step and is never overwritten. The note is the last thing removed. Files are replaced by rename, so a killed
+agent leaves the old or the new one; nothing is flushed to disk, because a power cut ends the shares
+themselves. This module knows no mechanism.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import StaleGeneration, StateNewer, StateUnusable
+from gpupool.mechanisms.contract import Step
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    mechanism: str
+    allocation: str
+    generation: int
+    step: Step
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NoteBook:
+    """The notes below one agent's state directory. One agent at a time writes; it holds the pool's lock."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._root = state_dir / "prepared"
+
+    def folder(self, allocation: str) -> Path:
+        """Where an allocation's files lie; the name must be a plain one, since it comes from outside."""
+        if not allocation or allocation.startswith(".") or "/" in allocation or "\0" in allocation:
+            raise ValueError(f"not an allocation id: {allocation!r}")
+        return self._root / allocation
+
+    def read(self, allocation: str) -> Note | None:
+        path = self.folder(allocation) / "note.json"
+        try:
+            entry = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as problem:
+            raise StateUnusable(f"{path} cannot be understood: {problem}") from problem
+        if entry["version"] > VERSION:
+            raise StateNewer(f"{path} was written by a newer gpupool (version {entry['version']})")
+        return Note(entry["mechanism"], entry["allocation"], entry["generation"], Step(entry["step"]), entry["before"])
+
+    def open(self, mechanism: str, allocation: str, generation: int, before: Mapping[str, Any]) -> Note:
+        """Note that preparing begins. What an earlier attempt found before it began is kept.
+
+        Raises StaleGeneration when the note on record is of a younger generation.
+        """
+        old = self.read(allocation)
+        if old is not None:
+            self._refuse_stale(old, generation)
+        kept = before if old is None else old.before
+        return self.write(Note(mechanism, allocation, generation, Step.PREPARING, kept))
+
+    def close(self, allocation: str, generation: int) -> Note | None:
+        """Note that undoing begins; None when nothing is on record. Raises StaleGeneration as `open` does."""
+        old = self.read(allocation)
+        if old is None:
+            self.forget(allocation)
+            return None
+        self._refuse_stale(old, generation)
+        return self.write(replace(old, step=Step.RELEASING))
+
+    def write(self, note: Note) -> Note:
+        entry = {
+            "version": VERSION,
+            "mechanism": note.mechanism,
+            "allocation": note.allocation,
+            "generation": note.generation,
+            "step": note.step,
+            "before": dict(note.before),
+        }
+        replace_file(self.folder(note.allocation) / "note.json", entry)
+        return note
+
+    def forget(self, allocation: str) -> None:
+        """Remove the allocation's directory, the note last: half a removal is found and finished."""
+        folder = self.folder(allocation)
+        if not folder.is_dir():
+            return
+        for entry in folder.iterdir():
+            if entry.name != "note.json":
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        (folder / "note.json").unlink(missing_ok=True)
+        folder.rmdir()
+
+    def all(self, mechanism: str) -> Iterator[Note]:
+        """The notes of one mechanism, by allocation."""
+        names = sorted(p.name for p in self._root.iterdir()) if self._root.is_dir() else []
+        notes = (self.read(name) for name in names)
+        return (note for note in notes if note is not None and note.mechanism == mechanism)
+
+    @staticmethod
+    def _refuse_stale(on_record: Note, generation: int) -> None:
+        if generation < on_record.generation:
+            raise StaleGeneration(
+                f"Allocation {on_record.allocation} is at generation {on_record.generation} on this node; "
+                f"generation {generation} is older and was not applied",
+                on_record=on_record.generation,
+                named=generation,
+            )
+
+
+def replace_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON that readers see whole or not at all. Readable by all: jobs run as other users."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    temporary.chmod(0o644)
+    os.replace(temporary, path)
