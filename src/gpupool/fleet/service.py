@@ -3,6 +3,7 @@
 Writes nodes, devices and their spans, and is the only one that does; what sits on a card (used_milli,
 used_bytes, shares) is written by `allocations` with its seats. Decides nothing about placement and touches no
 hardware: agents tell it what they see. Usage and heartbeats are kept in memory only; they are news, not truth.
+An agent serves one node under the node's own name, or several under its own; heartbeats are the agent's.
 """
 
 from __future__ import annotations
@@ -13,9 +14,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NotAllowed, NotFound, StillInUse, WrongState
+from gpupool.base.errors import BadOption, Conflict, NotFound, StillInUse, WrongState
 from gpupool.base.ids import check_name
 from gpupool.fleet import spans
+from gpupool.fleet.lookup import (
+    agent_cards,
+    cards,
+    find_all,
+    find_device,
+    find_node,
+    name_of,
+    position,
+    present,
+    served,
+)
 from gpupool.fleet.registration import BEFORE_LOST, Changes, check_body, compare
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import Observation, device_name, device_out, node_out
@@ -30,7 +42,6 @@ SILENT_AFTER_SECONDS = 3 * HEARTBEAT_SECONDS
 USAGE_FRESH_SECONDS = 120
 """A sample older than this says nothing of now."""
 MAX_LIMIT = 1000
-_MAX_INDEX = 2**31 - 1
 _NS = 10**9
 
 
@@ -40,8 +51,8 @@ class Fleet:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._seen: dict[str, int] = {}
-        self._awaited: dict[str, int] = {}  # since when each node's next heartbeat is awaited
+        self._seen: dict[str, int] = {}  # by agent
+        self._awaited: dict[str, int] = {}  # since when each agent's next heartbeat is awaited
         self._silent: set[str] = set()
         self._observed: dict[str, Observation] = {}
 
@@ -51,9 +62,9 @@ class Fleet:
         """A server starts: no node counts as ready until its agent has told what became of every job."""
         with self._store.write() as write:
             write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
-            names = write.execute(sa.select(nodes.c.name)).scalars().all()
+            agents = write.execute(sa.select(nodes.c.agent).distinct()).scalars().all()
         with self._lock:
-            self._awaited = dict.fromkeys(names, self._store.clock.now_ns())
+            self._awaited = dict.fromkeys(agents, self._store.clock.now_ns())
 
     def register(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
         """Take in what a node's agent says it has. The same again changes nothing but `last_seen_ns`.
@@ -66,67 +77,66 @@ class Fleet:
         with self._store.write() as write:
             node = self._upsert_node(write, name, body, principal)
             self._write_cards(write, node, body)
-        self.seen(name)
+        self.seen(body.agent or name)
         return self.node(name)
 
-    def seen(self, name: str) -> None:
-        """A heartbeat. Costs a dictionary entry; a node that was silent is ready again."""
+    def seen(self, agent: str) -> None:
+        """A known agent's heartbeat. Costs a dictionary entry; nodes that were silent are ready again."""
         now_ns = self._store.clock.now_ns()
         with self._lock:
-            self._seen[name] = self._awaited[name] = now_ns
-            back = name in self._silent
-            self._silent.discard(name)
+            self._seen[agent] = self._awaited[agent] = now_ns
+            back = agent in self._silent
+            self._silent.discard(agent)
         if back:
-            self._make_ready(name)
+            self._make_ready(agent)
 
-    def mark_ready(self, name: str) -> None:
-        """The node's agent has told everything it had. Idempotent."""
+    def mark_ready(self, agent: str) -> None:
+        """The agent has told everything its nodes had. Idempotent. Raises NotFound for an unknown agent."""
         with self._store.read() as connection:
-            if _node(connection, name).ready:
-                return
-        self._make_ready(name)
+            rows = served(connection, agent)
+        if not rows:
+            raise NotFound(f"no agent is named {agent[:80]!r}", hint="an agent registers its nodes first")
+        if not all(row.ready for row in rows):
+            self._make_ready(agent)
 
-    def _make_ready(self, name: str) -> None:
+    def _make_ready(self, agent: str) -> None:
         with self._store.write() as write:
-            changed = write.execute(
-                nodes.update().where(nodes.c.name == name, ~nodes.c.ready).values(ready=True, last_seen_ns=write.now_ns)
-            ).rowcount
-            if changed:
-                write.event("node.ready", name)
-                write.touch_ledger()
-                write.announce("fleet", ("node", name))
+            unready = [row for row in served(write.connection, agent) if not row.ready]
+            _set_ready(write, unready, True)
+            for row in unready:
+                write.event("node.ready", row.name)
 
     def check_silence(self) -> float:
-        """Mark nodes that missed three heartbeats; seconds until the next one can be due."""
+        """Mark the nodes of agents that missed three heartbeats; seconds until the next one can be due."""
         now_ns, patience_ns = self._store.clock.now_ns(), SILENT_AFTER_SECONDS * _NS
         with self._lock:
             awaited = {n: at for n, at in self._awaited.items() if n not in self._silent}
             overdue = [n for n, at in awaited.items() if now_ns - at >= patience_ns]
             self._silent.update(overdue)
             due = [at for n, at in awaited.items() if n not in self._silent]
-        for name in overdue:
-            self._mark_silent(name)
+        for agent in overdue:
+            self._mark_silent(agent)
         return max(0.001, (min(due, default=now_ns) + patience_ns - now_ns) / _NS)
 
-    def is_silent(self, name: str) -> bool:
+    def is_silent(self, agent: str) -> bool:
         with self._lock:
-            return name in self._silent
+            return agent in self._silent
 
     def node(self, name: str) -> NodeOut:
         with self._store.read() as connection:
-            row = _node(connection, name)
-            count = sa.select(sa.func.count()).where(devices.c.node_id == row.id, _present())
-            return node_out(row, connection.execute(count).scalar_one(), self._last_seen(name))
+            row = find_node(connection, name)
+            count = sa.select(sa.func.count()).where(devices.c.node_id == row.id, present())
+            return node_out(row, connection.execute(count).scalar_one(), self._last_seen(row.agent))
 
     def list_nodes(self, *, after: str | None = None, limit: int = 100) -> Page[NodeOut]:
         """In the order of their first registration."""
-        counts = sa.select(sa.func.count()).where(devices.c.node_id == nodes.c.id, _present()).scalar_subquery()
+        counts = sa.select(sa.func.count()).where(devices.c.node_id == nodes.c.id, present()).scalar_subquery()
         query = sa.select(nodes, counts.label("device_count")).order_by(nodes.c.id).limit(_limit(limit) + 1)
         with self._store.read() as connection:
             if after is not None:
-                query = query.where(nodes.c.id > _node(connection, after).id)
+                query = query.where(nodes.c.id > find_node(connection, after).id)
             rows = connection.execute(query).all()
-        shown = [node_out(row, row.device_count, self._last_seen(row.name)) for row in rows[:limit]]
+        shown = [node_out(row, row.device_count, self._last_seen(row.agent)) for row in rows[:limit]]
         return Page[NodeOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
 
     def describe_simulated(self) -> bool | None:
@@ -140,7 +150,7 @@ class Fleet:
         count = sa.func.count
         with self._store.read() as connection:
             known = connection.execute(sa.select(count()).select_from(nodes)).scalar_one()
-            return known, connection.execute(sa.select(count()).where(_present())).scalar_one()
+            return known, connection.execute(sa.select(count()).where(present())).scalar_one()
 
     # Cards ---------------------------------------------------------------------------------------------
 
@@ -161,14 +171,14 @@ class Fleet:
         health: str | None = None,
     ) -> Page[DeviceOut]:
         """By node, then index. `after` is the name or uuid of the last card of the page before."""
-        query = _cards().order_by(devices.c.node_id, devices.c.idx).limit(_limit(limit) + 1)
+        query = cards().order_by(devices.c.node_id, devices.c.idx).limit(_limit(limit) + 1)
         wanted = ((devices.c.model, model), (devices.c.state, state), (devices.c.health, health))
         query = query.where(*(column == value for column, value in wanted if value is not None))
         with self._store.read() as connection:
             if node is not None:
-                query = query.where(devices.c.node_id == _node(connection, node).id)
+                query = query.where(devices.c.node_id == find_node(connection, node).id)
             if after is not None:
-                node_id, index = _position(connection, after)
+                node_id, index = position(connection, after)
                 later = sa.and_(devices.c.node_id == node_id, devices.c.idx > index)
                 query = query.where(sa.or_(devices.c.node_id > node_id, later))
             rows = connection.execute(query).all()
@@ -178,8 +188,8 @@ class Fleet:
     def adopt(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
         """Let the pool hand these cards out: all of them or none. An adopted one stays so. Raises WrongState."""
         with self._store.write() as write:
-            rows = _find_all(write.connection, names)
-            missing = [_name(row) for row in rows if row.state == DeviceState.LOST]
+            rows = find_all(write.connection, names)
+            missing = [name_of(row) for row in rows if row.state == DeviceState.LOST]
             if missing:
                 raise WrongState(
                     f"{', '.join(missing)}: not there now (lost); nothing was adopted",
@@ -194,7 +204,7 @@ class Fleet:
         With `drain`, a card with shares takes no new ones and is released when the last is given back.
         """
         with self._store.write() as write:
-            rows = _find_all(write.connection, names)
+            rows = find_all(write.connection, names)
             if not drain:
                 _refuse_used(rows)
             _move(write, [row for row in rows if row.shares], DeviceState.DRAINING, "device.draining")
@@ -202,30 +212,32 @@ class Fleet:
         return self._again(rows, principal)
 
     def settle(self, write: Write, device_ids: Collection[int]) -> None:
-        """Seats on these cards were given back in this transaction: finish what waited for the last of them."""
+        """Seats on these cards were given back in this transaction: finish what waited for the last of them.
+
+        A draining card without seats is released; one that vanished under its seats has no capacity any more.
+        """
         waiting = devices.c.state.in_([DeviceState.DRAINING, DeviceState.LOST])
-        query = _cards().where(devices.c.id.in_(device_ids), waiting, devices.c.shares == 0)
-        rows = write.execute(query).all()
+        rows = write.execute(cards().where(devices.c.id.in_(device_ids), waiting, devices.c.shares == 0)).all()
         drained = [row for row in rows if row.state == DeviceState.DRAINING]
         _move(write, drained, DeviceState.OBSERVED, "device.released")
         spans.sync(write, [row for row in rows if row.state == DeviceState.LOST])
 
-    def observe(self, node: str, samples: Sequence[DeviceSample]) -> None:
-        """What a node's cards do now. Usage is remembered; a change of health is written, with an event.
+    def observe(self, agent: str, samples: Sequence[DeviceSample]) -> None:
+        """What an agent's cards do now. Usage is remembered; a change of health is written, with an event.
 
-        Samples of cards that are not this node's are ignored.
+        Samples of cards that are not on its nodes are ignored.
         """
         if not samples:
             return
         with self._store.read() as connection:
-            known = _node_cards(connection, _node(connection, node).id, [s.uuid for s in samples])
+            known = agent_cards(connection, agent, [s.uuid for s in samples])
         now_ns = self._store.clock.now_ns()
         told = {sample.uuid: sample for sample in samples if sample.uuid in known}
         with self._lock:
             for uuid, sample in told.items():
                 self._observed[uuid] = Observation(now_ns, sample.usage, tuple(sample.unmanaged))
         if any(_healthier(known[uuid], sample) for uuid, sample in told.items()):
-            self._write_health(node, told)
+            self._write_health(agent, told)
 
     def usage(self, uuid: str) -> Observation | None:
         """The latest sample of a card, unless it is too old to say anything of now."""
@@ -241,12 +253,12 @@ class Fleet:
 
     def _again(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
         with self._store.read() as connection:
-            found = {r.id: r for r in connection.execute(_cards().where(devices.c.id.in_([r.id for r in rows])))}
+            found = {r.id: r for r in connection.execute(cards().where(devices.c.id.in_([r.id for r in rows])))}
         return [self._out(found[row.id], principal) for row in rows]
 
-    def _last_seen(self, name: str) -> int:
+    def _last_seen(self, agent: str) -> int:
         with self._lock:
-            return self._seen.get(name, 0)
+            return self._seen.get(agent, 0)
 
     def _upsert_node(self, write: Write, name: str, body: NodeIn, principal: Principal) -> Any:
         said = {
@@ -254,7 +266,7 @@ class Fleet:
             "topology": body.topology,
             "facts": body.facts,
             "simulated": body.simulated,
-            "agent_uid": principal.unix.uid if principal.unix else None,
+            "agent": body.agent or name,
         }
         row = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
         if row is None:
@@ -263,9 +275,17 @@ class Fleet:
             write.announce("fleet")
             write.touch_ledger()
         else:
-            _check_agent(row, principal)
+            self._check_agent(row, body.agent or name, principal)
             self._update_node(write, row, said)
         return write.execute(sa.select(nodes).where(nodes.c.name == name)).one()
+
+    def _check_agent(self, row: Any, agent: str, principal: Principal) -> None:
+        """A node stays with its agent while that one is heard; an admin may hand it over."""
+        if row.agent != agent and not principal.sees_all and not self.is_silent(row.agent):
+            raise Conflict(
+                f"node {row.name} is served by agent {row.agent}",
+                hint=f"stop that agent; it counts as gone {SILENT_AFTER_SECONDS} s after its last word",
+            )
 
     def _update_node(self, write: Write, row: Any, said: dict[str, Any]) -> None:
         differing = {key: value for key, value in said.items() if getattr(row, key) != value}
@@ -297,9 +317,9 @@ class Fleet:
         write.announce("fleet")
         write.touch_ledger()
 
-    def _write_health(self, node: str, samples: dict[str, DeviceSample]) -> None:
+    def _write_health(self, agent: str, samples: dict[str, DeviceSample]) -> None:
         with self._store.write() as write:
-            rows = _node_cards(write.connection, _node(write.connection, node).id, list(samples))
+            rows = agent_cards(write.connection, agent, list(samples))
             changed = [row for uuid, row in rows.items() if _healthier(row, samples[uuid])]
             for row in changed:
                 sample = samples[row.uuid]
@@ -308,106 +328,31 @@ class Fleet:
                     devices.update().where(devices.c.id == row.id).values(generation=row.generation + 1, **values)
                 )
                 data = {"uuid": row.uuid, "before": row.health, **values}
-                write.event("device.health", device_name(node, row.idx), data=data)
+                write.event("device.health", name_of(row), data=data)
             ids = [row.id for row in changed]
             spans.sync(write, write.execute(sa.select(devices).where(devices.c.id.in_(ids))).all())
             write.announce("fleet")
             write.touch_ledger()
 
-    def _mark_silent(self, name: str) -> None:
+    def _mark_silent(self, agent: str) -> None:
         with self._store.write() as write:
-            if self.is_silent(name):  # it may have come back meanwhile
-                write.execute(nodes.update().where(nodes.c.name == name).values(ready=False))
-                write.event("node.silent", name, data={"after_seconds": SILENT_AFTER_SECONDS})
-                write.announce("fleet")
-                write.touch_ledger()
-
-
-def find_device(connection: sa.Connection, text: str) -> Any:
-    """The row (with `node_name`) of the card that `text` names. Raises NotFound, saying what would be found."""
-    row = connection.execute(_cards().where(devices.c.uuid == _plain(text))).one_or_none()
-    if row is None:
-        node_id, index = _split(connection, text)
-        row = connection.execute(_cards().where(devices.c.node_id == node_id, devices.c.idx == index)).one_or_none()
-    if row is None:
-        raise _no_card(text)
-    return row
-
-
-def _cards() -> sa.Select[Any]:
-    return sa.select(devices, nodes.c.name.label("node_name")).join(nodes, nodes.c.id == devices.c.node_id)
-
-
-def _present() -> sa.ColumnElement[bool]:
-    return devices.c.state != str(DeviceState.LOST)
-
-
-def _name(row: Any) -> str:
-    return device_name(row.node_name, row.idx)
-
-
-def _plain(text: str) -> str:
-    """Text that a database can be asked for; what cannot be printed names nothing."""
-    if not text.isprintable():
-        raise _no_card(text)
-    return text
-
-
-def _no_card(text: str) -> NotFound:
-    return NotFound(
-        f"no card is named {text[:80]!r}",
-        hint="gpupool gpus lists them; write node:index (node-1:3), a uuid, or the index if there is one node",
-    )
-
-
-def _node(connection: sa.Connection, name: str) -> Any:
-    row = None
-    if name.isprintable():
-        row = connection.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
-    if row is None:
-        raise NotFound(f"no node is named {name[:80]!r}", hint="gpupool gpus shows every node's cards")
-    return row
-
-
-def _split(connection: sa.Connection, text: str) -> tuple[int, int]:
-    """(node id, index) of `node:index` or of a bare index in a pool of one node."""
-    node, colon, index = text.rpartition(":")
-    if not (index.isascii() and index.isdigit()) or len(index) > 10 or int(index) > _MAX_INDEX:
-        raise _no_card(text)
-    if colon:
-        return _node(connection, node).id, int(index)
-    known = connection.execute(sa.select(nodes.c.id).limit(2)).scalars().all()
-    if len(known) > 1:
-        raise NotFound(
-            f"card {text}: the pool has several nodes, each with cards of its own",
-            hint=f"write node:index, as node-1:{text}",
-        )
-    if not known:
-        raise _no_card(text)
-    return known[0], int(index)
-
-
-def _position(connection: sa.Connection, text: str) -> tuple[int, int]:
-    """Where a page goes on. A card that is gone since still has its place if it is named `node:index`."""
-    row = connection.execute(_cards().where(devices.c.uuid == _plain(text))).one_or_none()
-    return (row.node_id, row.idx) if row is not None else _split(connection, text)
-
-
-def _find_all(connection: sa.Connection, names: Sequence[str]) -> list[Any]:
-    """Rows of all the names, each once, in the order named."""
-    return list({row.id: row for row in (find_device(connection, name) for name in names)}.values())
+            if self.is_silent(agent):  # it may have come back meanwhile
+                rows = served(write.connection, agent)
+                _set_ready(write, rows, False)
+                for row in rows:
+                    write.event("node.silent", row.name, data={"after_seconds": SILENT_AFTER_SECONDS})
 
 
 def _refuse_used(rows: Sequence[Any]) -> None:
     used = [row for row in rows if row.shares]
     if used:
         shares = sum(row.shares for row in used)
-        listed = ", ".join(f"{_name(row)} ({row.shares})" for row in used[:8]) + (" …" if len(used) > 8 else "")
+        listed = ", ".join(f"{name_of(row)} ({row.shares})" for row in used[:8]) + (" …" if len(used) > 8 else "")
         raise StillInUse(
             f"{shares} {'share is' if shares == 1 else 'shares are'} on {listed}; nothing was released",
             hint="stop their jobs, or let them finish first: gpupool release --drain",
             shares=shares,
-            devices=[_name(row) for row in used],
+            devices=[name_of(row) for row in used],
         )
 
 
@@ -417,17 +362,11 @@ def _limit(limit: int) -> int:
     return limit
 
 
-def _check_agent(row: Any, principal: Principal) -> None:
-    """A node is its agent's: another Unix account cannot speak for it, an admin can."""
-    if principal.sees_all or row.agent_uid is None:
-        return
-    if principal.unix is None or principal.unix.uid != row.agent_uid:
-        raise NotAllowed(f"node {row.name} belongs to the agent with uid {row.agent_uid}", hint="use another node name")
-
-
-def _node_cards(connection: sa.Connection, node_id: int, uuids: Sequence[str]) -> dict[str, Any]:
-    query = sa.select(devices).where(devices.c.node_id == node_id, devices.c.uuid.in_(uuids))
-    return {row.uuid: row for row in connection.execute(query)}
+def _set_ready(write: Write, rows: Sequence[Any], ready: bool) -> None:
+    if rows:
+        write.execute(nodes.update().where(nodes.c.id.in_([row.id for row in rows])).values(ready=ready))
+        write.touch_ledger()
+        write.announce("fleet", *(("node", row.name) for row in rows))
 
 
 def _healthier(row: Any, sample: DeviceSample) -> bool:
@@ -454,7 +393,7 @@ def _move(write: Write, rows: Iterable[Any], wanted: DeviceState, event: str) ->
     """Bring cards into a state; a lost one remembers it for its return."""
     changed = [row for row in rows if _bring(write, row, wanted)]
     for row in changed:
-        write.event(event, _name(row), data={"uuid": row.uuid, "shares": row.shares})
+        write.event(event, name_of(row), data={"uuid": row.uuid, "shares": row.shares})
     if changed:
         ids = [row.id for row in changed]
         spans.sync(write, write.execute(sa.select(devices).where(devices.c.id.in_(ids))).all())
