@@ -1,0 +1,1 @@
+"""Every figure the docs quote, each with the command that makes it. See bench/README.md."""

@@ -1,0 +1,1 @@
+"""One module per bench: `NAME`, and `run(out: Path) -> list[Row]`. Being here registers it."""

@@ -1,0 +1,44 @@
+"""The bench's table tells what was measured: unknown is `--`, a missed limit is said, and JSON loses nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bench.__main__ import _row, main
+from bench.rows import Row, median_row, table
+
+
+def test_a_ratio_within_its_limit_holds_and_beyond_it_is_missed() -> None:
+    kept = Row("run", "s", ours=0.06, peer=0.03, command="gpupool run", limit_ratio=2)
+    missed = Row("run", "s", ours=0.07, peer=0.03, command="gpupool run", limit_ratio=2)
+    assert (kept.holds, missed.holds) == (True, False)
+
+
+def test_a_missing_peer_is_unknown_and_decides_nothing() -> None:
+    row = Row("run", "s", ours=0.06, command="gpupool run", limit_ratio=2)
+    assert (row.ratio, row.holds) == (None, None)
+    assert table([row]).splitlines()[1].split() == ["run", "0.06", "s", "--", "--", "2x"]
+
+
+def test_our_own_limit_is_checked_without_a_peer() -> None:
+    row = Row("idle", "MiB", ours=151, command="gpupool up", limit=150)
+    assert table([row]).splitlines()[1].split() == ["idle", "151", "MiB", "--", "--", "150", "MiB", "MISSED"]
+
+
+def test_medians_are_taken_of_both_sides() -> None:
+    row = median_row("run", "ours", [0.1, 0.9, 0.2], peer_samples=[1.0, 2.0, 9.0], limit_ratio=2)
+    assert (row.ours, row.peer) == (0.2, 2.0)
+    assert row.ratio == pytest.approx(0.1)
+
+
+def test_a_row_survives_json() -> None:
+    row = median_row("run", "ours", [0.1, 0.3], peer_samples=[0.2], peer_command="srun", note="cold")
+    assert _row(json.loads(json.dumps(row.as_json()))) == row
+
+
+def test_an_unknown_bench_is_refused_with_the_names_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["no-such-bench", "--out", str(tmp_path / "out")]) == 2
+    assert "no bench named no-such-bench; there are:" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
