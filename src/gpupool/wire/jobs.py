@@ -17,6 +17,7 @@ class ShapeIn(Wire):
 
     gpu_milli: int = Field(ge=-BIG, le=BIG, description="thousandths of one card's compute")
     memory_bytes: int | None = Field(None, ge=-BIG, le=BIG)
+    memory_typed: str | None = Field(None, max_length=32, description="as the user wrote it, for refusals")
     count: int = Field(1, ge=-BIG, le=BIG)
     model: str | None = Field(None, max_length=63)
     labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(default_factory=dict, max_length=32)

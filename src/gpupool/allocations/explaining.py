@@ -1,0 +1,83 @@
+"""The answer to "why is it waiting?" and "why is it there?", with what the caller may know of the holders."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.allocations import reading
+from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.tables import allocations, jobs, seats
+from gpupool.base.units import format_duration, format_share
+from gpupool.fleet.tables import devices
+from gpupool.model.allocation import AllocationState
+from gpupool.model.job import JobState
+from gpupool.model.tenant import Principal
+from gpupool.scheduling.explain import explain
+from gpupool.scheduling.snapshot import Waiting
+from gpupool.wire.jobs import ExplainOut, JobOut
+
+HOLDERS = 5
+
+
+def explain_job(
+    connection: sa.Connection, job: JobOut, principal: Principal, mirror: Mirror, now_ns: int
+) -> ExplainOut:
+    """One sentence about where the job stands, the counts behind it, and what would help."""
+    if job.state != JobState.PENDING:
+        return ExplainOut(job=job.name, state=job.state, sentence=_standing(job, now_ns))
+    key = mirror.key_of(job.id)
+    if key is None:
+        return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
+    snapshot = mirror.snapshot()
+    mine = next((item for item in snapshot.waiting if item.key == key), None)
+    waiting = mine or Waiting(*key, heads=(job.id,), count=1, oldest_ns=job.submitted_ns)
+    answer = explain(snapshot, waiting, now_ns)
+    shape = key[2]
+    return ExplainOut(
+        job=job.name,
+        state=job.state,
+        sentence=answer.sentence,
+        hints=list(answer.helps),
+        cards={str(reason): count for reason, count in answer.cards.items()},
+        nodes={str(reason): count for reason, count in answer.nodes.items()},
+        nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
+        holders=_holders(connection, principal, shape.model),
+        ahead=answer.ahead + mirror.position(job.id),
+    )
+
+
+def _standing(job: JobOut, now_ns: int) -> str:
+    where = f"on {', '.join(seat.device for seat in job.seats)}" if job.seats else ""
+    if job.state == JobState.STARTING:
+        waits = "for its client to attach" if job.attach_socket else "for its node to start it"
+        return f"placed {where} ({job.why}); waits {waits}"
+    if job.state == JobState.RUNNING:
+        lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
+        return f"runs {where} since {lasted}; placed there because: {job.why}"
+    return f"{job.state}" + (f": {job.reason}" if job.reason else "")
+
+
+def _holders(connection: sa.Connection, principal: Principal, model: str | None) -> list[str]:
+    """The caller's visible jobs that hold the most of such cards now: whose end would help."""
+    query = (
+        sa.select(
+            jobs.c.name,
+            sa.func.sum(seats.c.gpu_milli).label("milli"),
+            sa.func.sum(seats.c.memory_bytes).label("bytes"),
+        )
+        .join(allocations, allocations.c.job_id == jobs.c.id)
+        .join(seats, seats.c.allocation_id == allocations.c.id)
+        .join(devices, devices.c.id == seats.c.device_id)
+        .where(reading.scope(principal), allocations.c.state != AllocationState.RELEASED)
+        .group_by(jobs.c.id, jobs.c.name)
+        .order_by(sa.desc("milli"), jobs.c.id)
+        .limit(HOLDERS)
+    )
+    if model is not None:
+        query = query.where(
+            sa.or_(
+                sa.func.lower(devices.c.model) == model.lower(),
+                sa.func.lower(devices.c.model).startswith(model.lower() + "-", autoescape=True),
+            )
+        )
+    return [f"{row.name} holds {format_share(row.milli, row.bytes)}" for row in connection.execute(query)]

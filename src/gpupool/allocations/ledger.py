@@ -1,0 +1,233 @@
+"""Writing grants and returns: seats, cards, tenants and the meter, in one transaction.
+
+Every number that is kept twice (a card's use, a tenant's holdings, the open intervals) is
+written here and nowhere else, so that they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.mirror import CardNote
+from gpupool.allocations.tables import allocations, jobs, seats
+from gpupool.base.errors import StaleGeneration
+from gpupool.base.ids import new_id
+from gpupool.base.units import MIB
+from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import devices, nodes
+from gpupool.metering.service import Metering
+from gpupool.model.allocation import AllocationState
+from gpupool.model.device import DeviceState
+from gpupool.model.job import JobState
+from gpupool.scheduling.snapshot import Placement
+from gpupool.store.database import Write
+from gpupool.tenancy.tables import tenants
+
+Row = sa.Row[Any]
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a transaction changed, for the mirror."""
+
+    jobs: tuple[str, ...]
+    cards: tuple[CardNote, ...]
+    tenants: tuple[Row, ...]
+
+
+def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> tuple[Granted, tuple[str, ...]]:
+    """Write placements; also the jobs that no longer wait. Raises StaleGeneration and leaves nothing.
+
+    All or nothing: a card whose row is not the one that was read fails the whole plan.
+    """
+    pending = _pending(write, [placement.job for placement in placements])
+    valid = [placement for placement in placements if placement.job in pending]
+    gone = tuple(placement.job for placement in placements if placement.job not in pending)
+    if not valid:
+        return Granted((), (), ()), gone
+    ids = _take_cards(write, valid)
+    by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
+    for placement in valid:
+        held = by_tenant[pending[placement.job].tenant_id]
+        held["milli"] += sum(seat.gpu_milli for seat in placement.seats)
+        held["bytes"] += sum(seat.memory_bytes for seat in placement.seats)
+    _insert(write, metering, valid, pending, ids)
+    _start_jobs(write, valid, pending)
+    return Granted(
+        tuple(placement.job for placement in valid), card_notes(write, ids.values()), hold(write, by_tenant)
+    ), gone
+
+
+def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:
+    query = sa.select(
+        jobs.c.id, jobs.c.public_id, jobs.c.claim_id, jobs.c.tenant_id, jobs.c.project_id, jobs.c.user_id, jobs.c.name
+    ).where(jobs.c.public_id.in_(wanted), jobs.c.state == JobState.PENDING)
+    return {row.public_id: row for row in write.execute(query)}
+
+
+def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, int]:
+    """Add every card's new seats to its row, if the row is still the one the plan has read."""
+    read: dict[str, int] = {}
+    taken: dict[str, Counter[str]] = defaultdict(Counter)
+    for placement in placements:
+        for seat, generation in zip(placement.seats, placement.generations, strict=True):
+            read.setdefault(seat.device, generation)
+            taken[seat.device].update(milli=seat.gpu_milli, bytes=seat.memory_bytes, shares=1)
+    statement = (
+        devices.update()
+        .where(
+            devices.c.uuid == sa.bindparam("card"),
+            devices.c.generation == sa.bindparam("read"),
+            devices.c.state == DeviceState.ADOPTED,
+        )
+        .values(
+            used_milli=devices.c.used_milli + sa.bindparam("milli"),
+            used_bytes=devices.c.used_bytes + sa.bindparam("bytes"),
+            shares=devices.c.shares + sa.bindparam("more"),
+            generation=devices.c.generation + 1,
+        )
+    )
+    rows = [
+        {"card": uuid, "read": read[uuid], "milli": use["milli"], "bytes": use["bytes"], "more": use["shares"]}
+        for uuid, use in taken.items()
+    ]
+    if write.execute(statement, rows).rowcount != len(rows):
+        raise StaleGeneration("a card changed while the plan was made", hint="plan again")
+    found = write.execute(sa.select(devices.c.uuid, devices.c.id).where(devices.c.uuid.in_(list(taken))))
+    return {row.uuid: row.id for row in found}
+
+
+def _insert(
+    write: Write, metering: Metering, placements: Sequence[Placement], pending: dict[str, Row], ids: dict[str, int]
+) -> None:
+    generation = write.touch_ledger()
+    node_rows = {
+        row.name: row
+        for row in write.execute(
+            sa.select(nodes.c.id, nodes.c.name, nodes.c.agent).where(nodes.c.name.in_({p.node for p in placements}))
+        )
+    }
+    made = write.execute(
+        allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True),
+        [
+            {
+                "public_id": new_id("a"),
+                "job_id": pending[placement.job].id,
+                "claim_id": pending[placement.job].claim_id,
+                "node_id": node_rows[placement.node].id,
+                "state": AllocationState.GRANTED,
+                "generation": generation,
+                "why": placement.why[:200],
+                "work_seq": generation,
+                "granted_ns": write.now_ns,
+            }
+            for placement in placements
+        ],
+    ).scalars()
+    taken: list[dict[str, Any]] = []
+    metered: list[dict[str, Any]] = []
+    for allocation, placement in zip(made, placements, strict=True):
+        job = pending[placement.job]
+        for seat in placement.seats:
+            where = {"allocation_id": allocation, "device_id": ids[seat.device], "gpu_milli": seat.gpu_milli}
+            taken.append({**where, "memory_bytes": seat.memory_bytes})
+            owner = {"tenant_id": job.tenant_id, "project_id": job.project_id, "user_id": job.user_id}
+            metered.append({**where, **owner, "job_id": job.id, "memory_mib": seat.memory_bytes // MIB})
+    write.execute(seats.insert(), taken)
+    metering.open_seats(write, metered)
+    write.announce(*(("node", row.agent) for row in node_rows.values()))
+
+
+def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> None:
+    write.execute(
+        jobs.update()
+        .where(jobs.c.public_id.in_([placement.job for placement in placements]))
+        .values(state=JobState.STARTING, reason="", placed_ns=write.now_ns, generation=jobs.c.generation + 1)
+    )
+    for placement in placements:
+        job = pending[placement.job]
+        write.event(
+            "job.placed",
+            placement.job,
+            tenant_id=job.tenant_id,
+            data={"name": job.name, "node": placement.node, "cards": [seat.device for seat in placement.seats]},
+        )
+        write.announce(("job", placement.job))
+
+
+def give_back(write: Write, metering: Metering, fleet: Fleet, allocation_ids: Iterable[int]) -> Granted:
+    """Release allocations that are held: seats, cards, holdings and the meter. A second time changes nothing."""
+    held = write.execute(
+        sa.select(allocations.c.id, jobs.c.tenant_id)
+        .join(jobs, jobs.c.id == allocations.c.job_id)
+        .where(allocations.c.id.in_(list(allocation_ids)), allocations.c.state != AllocationState.RELEASED)
+    ).all()
+    if not held:
+        return Granted((), (), ())
+    tenant_of = {row.id: row.tenant_id for row in held}
+    freed: dict[int, Counter[str]] = defaultdict(Counter)
+    by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
+    for seat in write.execute(sa.select(seats).where(seats.c.allocation_id.in_(list(tenant_of)))):
+        use = {"milli": seat.gpu_milli, "bytes": seat.memory_bytes}
+        freed[seat.device_id].update(use, shares=1)
+        by_tenant[tenant_of[seat.allocation_id]].subtract(use)
+    _free_cards(write, freed)
+    write.execute(
+        allocations.update()
+        .where(allocations.c.id.in_(list(tenant_of)))
+        .values(state=AllocationState.RELEASED, released_ns=write.now_ns)
+    )
+    for allocation in tenant_of:
+        metering.close_allocation(write, allocation)
+    write.touch_ledger()
+    fleet.settle(write, list(freed))
+    write.announce("queue")
+    return Granted((), card_notes(write, freed), hold(write, by_tenant))
+
+
+def _free_cards(write: Write, freed: dict[int, Counter[str]]) -> None:
+    write.execute(
+        devices.update()
+        .where(devices.c.id == sa.bindparam("card"))
+        .values(
+            used_milli=devices.c.used_milli - sa.bindparam("milli"),
+            used_bytes=devices.c.used_bytes - sa.bindparam("bytes"),
+            shares=devices.c.shares - sa.bindparam("fewer"),
+            generation=devices.c.generation + 1,
+        ),
+        [
+            {"card": card, "milli": use["milli"], "bytes": use["bytes"], "fewer": use["shares"]}
+            for card, use in freed.items()
+        ],
+    )
+
+
+def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:
+    """Add to what tenants hold; their rows as they are now."""
+    write.execute(
+        tenants.update()
+        .where(tenants.c.id == sa.bindparam("tenant"))
+        .values(
+            held_milli=tenants.c.held_milli + sa.bindparam("milli"),
+            held_memory_bytes=tenants.c.held_memory_bytes + sa.bindparam("bytes"),
+            generation=tenants.c.generation + 1,
+        ),
+        [{"tenant": tenant, "milli": use["milli"], "bytes": use["bytes"]} for tenant, use in by_tenant.items()],
+    )
+    return tuple(write.execute(sa.select(tenants).where(tenants.c.id.in_(list(by_tenant)))))
+
+
+def card_notes(write: Write, ids: Iterable[int]) -> tuple[CardNote, ...]:
+    rows = write.execute(
+        sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation).where(
+            devices.c.id.in_(list(ids))
+        )
+    )
+    return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in rows)
+
+

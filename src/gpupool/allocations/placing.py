@@ -1,0 +1,171 @@
+"""The placer: reads a snapshot, has it planned, and writes the plan by generation.
+
+One thread that sleeps until something changed (a job came, a share was given back, a card
+or a quota changed). Deciding happens outside any transaction; the write names what was
+read, and a stale plan is an ordinary outcome: the mirror is read anew and planned again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpupool.allocations.ledger import Granted, grant
+from gpupool.allocations.mirror import Key, Mirror
+from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
+from gpupool.metering.service import Metering
+from gpupool.model.claim import Rejection
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
+from gpupool.store import counters
+from gpupool.store.database import Store, Write
+
+BATCH = 64
+TRIES = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one cycle did."""
+
+    placed: int
+    more: bool
+    """Another cycle may place more at once: the plan was full, or it was stale."""
+
+
+class Placer:
+    """Owns the order of plans: one at a time, from any thread."""
+
+    def __init__(self, store: Store, mirror: Mirror, metering: Metering, on_error: Callable[[BaseException], None]):
+        self._store, self._mirror, self._metering, self._on_error = store, mirror, metering, on_error
+        self._cycle_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._reload_cards = self._reload_tenants = False
+        self._rejections: Mapping[Key, Rejection] = {}
+        self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
+        store.hub.listen(self._listen)
+
+    # --- life ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        with self._store.read() as connection:
+            self._mirror.load(connection)
+        self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _listen(self, topics: frozenset[Hashable]) -> None:
+        self._reload_cards |= "fleet" in topics
+        self._reload_tenants |= "quota" in topics
+        if topics & {"fleet", "quota", "queue"}:
+            self._wake.set()
+
+    def _loop(self) -> None:
+        while not self._closing:
+            self._wake.wait()
+            self._wake.clear()
+            try:
+                while not self._closing and self.run_once().more:
+                    pass
+            except GpupoolError as error:  # a full disk, a locked database: said, and tried at the next event
+                self._on_error(error)
+
+    # --- answers -------------------------------------------------------------------------
+
+    def rejection(self, job: str) -> Rejection | None:
+        """Why a waiting job waited when it was last looked at."""
+        key = self._mirror.key_of(job)
+        return None if key is None else self._rejections.get(key)
+
+    def rejections(self) -> Mapping[Key, Rejection]:
+        return self._rejections
+
+    def refresh(self) -> None:
+        """Take in what other rooms changed since the last plan."""
+        cards, self._reload_cards = self._reload_cards, False
+        people, self._reload_tenants = self._reload_tenants, False
+        if cards or people:
+            with self._store.read() as connection:
+                if cards:
+                    self._mirror.load_cards(connection)
+                if people:
+                    self._mirror.load_tenants(connection)
+
+    # --- acting --------------------------------------------------------------------------
+
+    def run_once(self) -> Outcome:
+        """One cycle over everything that waits."""
+        with self._cycle_lock:
+            self.refresh()
+            if not self._mirror.waiting_count():
+                self._rejections = {}
+                return Outcome(0, more=False)
+            snapshot = self._mirror.snapshot()
+            plan = self._plan(snapshot)
+            self._rejections = plan.rejections
+            if not plan.placements:
+                return Outcome(0, more=False)
+            try:
+                with self._store.write() as write:
+                    granted, gone = grant(write, self._metering, plan.placements)
+            except StaleGeneration:
+                self._reread()
+                return Outcome(0, more=True)
+            self._settle(granted, gone)
+            full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
+            return Outcome(len(granted.jobs), more=full or bool(gone))
+
+    def place_now(self, waiting: Waiting, insert: Callable[[Write], None]) -> None:
+        """Insert a job and grant it in one transaction, or raise NoRoomNow and leave no trace."""
+        with self._cycle_lock:
+            for _attempt in range(TRIES):
+                self.refresh()
+                plan = self._plan(self._mirror.snapshot(extra=waiting))
+                mine = [placement for placement in plan.placements if placement.job in waiting.heads]
+                if len(mine) < len(waiting.heads):
+                    raise self._no_room(plan, waiting)
+                try:
+                    with self._store.write() as write:
+                        insert(write)
+                        granted, gone = grant(write, self._metering, plan.placements)
+                except StaleGeneration:
+                    self._reread()
+                    continue
+                self._settle(granted, gone)
+                return
+        raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
+
+    def _no_room(self, plan: Plan, waiting: Waiting) -> NoRoomNow:
+        why = plan.rejections.get(waiting.key)
+        return NoRoomNow(
+            why.sentence if why else "claims of higher rank take the room there is",
+            hint=(why.hint if why else "") or "leave out --no-wait to wait for room",
+        )
+
+    def _plan(self, snapshot: Snapshot) -> Plan:
+        started = time.perf_counter()
+        plan = cycle(snapshot, self._store.clock.now_ns(), limit=BATCH)
+        counters.decisions.cycle(
+            seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
+        )
+        return plan
+
+    def _reread(self) -> None:
+        counters.decisions.conflict()
+        with self._store.read() as connection:
+            self._mirror.load(connection)
+
+    def _settle(self, granted: Granted, gone: Sequence[str]) -> None:
+        self._mirror.note_cards(granted.cards)
+        for row in granted.tenants:
+            self._mirror.note_tenant(row)
+        self._mirror.dequeue([*granted.jobs, *gone])
+

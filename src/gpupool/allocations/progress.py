@@ -1,0 +1,244 @@
+"""What nodes tell of their allocations, and what is asked of them: start, stop, done.
+
+Reports may come twice, late, or from before a crash: each names its allocation's
+generation, and one that changes nothing is an ordinary outcome.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.ledger import Granted, give_back
+from gpupool.allocations.mirror import Queued, shape_of
+from gpupool.allocations.tables import allocations, claims, jobs, launches
+from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import nodes
+from gpupool.metering.service import Metering
+from gpupool.model.allocation import AllocationState
+from gpupool.model.job import ENDED, JobState, may
+from gpupool.store.database import Write
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.fleet import ReportIn
+
+Row = sa.Row[Any]
+
+STOP_REASONS = {
+    "user": "stopped by its user",
+    "admin": "stopped by an administrator",
+    "lease": "its client went away and did not come back in time",
+    "down": "stopped with the pool",
+}
+
+
+@dataclass
+class Told:
+    """What a batch of reports changed, for the mirror."""
+
+    stale: list[str] = field(default_factory=list)
+    granted: Granted = field(default_factory=lambda: Granted((), (), ()))
+    requeued: list[Queued] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+
+def take(
+    write: Write, metering: Metering, fleet: Fleet, node_names: Sequence[str], reports: Sequence[ReportIn]
+) -> Told:
+    """Apply a node's reports in order, in one transaction."""
+    told = Told()
+    found = _allocations(write, node_names, {report.allocation for report in reports})
+    release: list[int] = []
+    for report in reports:
+        # A second report on one allocation must see what the first has changed.
+        row = found.pop(report.allocation, None) or _allocations(write, node_names, {report.allocation}).get(
+            report.allocation
+        )
+        if row is None or row.generation != report.generation:
+            told.stale.append(report.allocation)
+            continue
+        if row.allocation_state == AllocationState.RELEASED:
+            continue
+        if report.state in ("prepared", "running"):
+            _progress(write, row, report)
+        else:
+            release.append(row.allocation_id)
+            _ended(write, row, report, told)
+    if release:
+        told.granted = give_back(write, metering, fleet, release)
+    return told
+
+
+def _allocations(write: Write, node_names: Sequence[str], wanted: Iterable[str]) -> dict[str, Row]:
+    query = (
+        sa.select(
+            allocations.c.id.label("allocation_id"),
+            allocations.c.public_id.label("allocation"),
+            allocations.c.state.label("allocation_state"),
+            allocations.c.generation,
+            jobs.c.id.label("job_id"),
+            jobs.c.public_id.label("job"),
+            jobs.c.name,
+            jobs.c.state,
+            jobs.c.attached,
+            jobs.c.tenant_id,
+            jobs.c.claim_id,
+            jobs.c.stop_requested,
+        )
+        .join(jobs, jobs.c.id == allocations.c.job_id)
+        .join(nodes, nodes.c.id == allocations.c.node_id)
+        .where(allocations.c.public_id.in_(list(wanted)), nodes.c.name.in_(list(node_names)))
+    )
+    return {row.allocation: row for row in write.execute(query)}
+
+
+def _progress(write: Write, row: Row, report: ReportIn) -> None:
+    """The node has prepared the allocation, or the command runs."""
+    values: dict[str, Any] = {"fence": report.fence, "attach_socket": report.attach_socket}
+    if row.allocation_state == AllocationState.GRANTED:
+        values["state"] = AllocationState.PREPARED
+    write.execute(allocations.update().where(allocations.c.id == row.allocation_id).values(values))
+    new = JobState.RUNNING if report.state == "running" else JobState.STARTING
+    if row.state == new or not may(JobState(row.state), new):
+        if report.state == "prepared" and row.state == JobState.STARTING:
+            _set_job(write, row, {})
+        return
+    _set_job(write, row, {"state": new, "started_ns": report.started_ns or write.now_ns})
+    write.event("job.running", row.job, tenant_id=row.tenant_id, data={"name": row.name})
+
+
+def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
+    """Nothing of the allocation is left on its node."""
+    if report.state == "not_started" and row.stop_requested is None:
+        _requeue(write, row, report, told)
+        return
+    state, reason = verdict(row.stop_requested, report)
+    if row.state in ENDED:
+        return
+    _set_job(
+        write,
+        row,
+        {
+            "state": state,
+            "reason": reason[:400],
+            "ended_ns": write.now_ns,
+            "exit_code": report.exit_code,
+            "signal": report.signal,
+            "cpu_milliseconds": report.cpu_milliseconds,
+            "max_rss_bytes": report.max_rss_bytes,
+            # A job may be over before anybody heard that it ran.
+            **({"started_ns": report.started_ns} if report.started_ns else {}),
+        },
+    )
+    write.execute(launches.delete().where(launches.c.job_id == row.job_id))
+    data = {"name": row.name, "state": str(state), "reason": reason, "exit_code": report.exit_code}
+    write.event("job.ended", row.job, tenant_id=row.tenant_id, data=data)
+    told.ended.append(row.job)
+
+
+def verdict(stop_requested: str | None, report: ReportIn) -> tuple[JobState, str]:
+    """A job's last state and its reason, from how its command ended."""
+    if stop_requested is not None:
+        return JobState.STOPPED, STOP_REASONS.get(stop_requested, stop_requested)
+    if report.state == "lost":
+        return JobState.LOST, report.reason or "its supervisor died; how the command ended is unknown"
+    if report.reason and report.reason not in ("exited", "signalled"):
+        known = {"max_time": "ran longer than its --max-time", "stopped": "stopped on its node"}
+        return JobState.FAILED, known.get(report.reason, report.reason)
+    if report.signal is not None:
+        name = _signal_name(report.signal)
+        interrupted = report.signal in (signals.SIGINT, signals.SIGHUP)
+        return (JobState.STOPPED, f"interrupted ({name})") if interrupted else (JobState.FAILED, f"killed by {name}")
+    if report.exit_code == 0:
+        return JobState.DONE, ""
+    return JobState.FAILED, f"exit code {report.exit_code}" if report.exit_code is not None else "ended"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
+    """The node proved that the command never ran: the job waits again, where it stood."""
+    _set_job(write, row, {"state": JobState.PENDING, "reason": report.reason or "its node could not start it"})
+    claim = write.execute(
+        sa.select(claims, tenants.c.name.label("tenant"))
+        .join(tenants, tenants.c.id == claims.c.tenant_id)
+        .where(claims.c.id == row.claim_id)
+    ).one()
+    told.requeued.append(Queued(row.job, (claim.tenant, claim.priority, shape_of(claim)), claim.submitted_ns))
+    write.event("job.requeued", row.job, tenant_id=row.tenant_id, data={"name": row.name, "reason": report.reason})
+
+
+def _set_job(write: Write, row: Row, values: dict[str, Any]) -> None:
+    write.execute(
+        jobs.update().where(jobs.c.id == row.job_id).values(generation=jobs.c.generation + 1, **values)
+    )
+    write.announce(("job", row.job))
+
+
+def request_stop(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> list[str]:
+    """Ask for the end of live jobs; those that only wait end at once. Public ids of the ones that did.
+
+    A second request changes nothing but a shorter grace.
+    """
+    rows = write.execute(
+        sa.select(jobs.c.id, jobs.c.public_id, jobs.c.name, jobs.c.state, jobs.c.tenant_id, jobs.c.stop_requested)
+        .where(jobs.c.id.in_(list(job_ids)), jobs.c.state.not_in(ENDED))
+    ).all()
+    waiting = [row for row in rows if row.state == JobState.PENDING]
+    working = [row for row in rows if row.state != JobState.PENDING]
+    _stop_waiting(write, waiting, why)
+    _stop_working(write, working, why, grace_s)
+    write.announce(*(("job", row.public_id) for row in rows))
+    if waiting:
+        write.announce("queue")
+    return [row.public_id for row in waiting]
+
+
+def _stop_waiting(write: Write, rows: Sequence[Row], why: str) -> None:
+    ids = [row.id for row in rows]
+    if not ids:
+        return
+    reason = STOP_REASONS.get(why, why)
+    write.execute(
+        jobs.update()
+        .where(jobs.c.id.in_(ids))
+        .values(
+            state=JobState.STOPPED,
+            reason=reason,
+            ended_ns=write.now_ns,
+            stop_requested=why,
+            generation=jobs.c.generation + 1,
+        )
+    )
+    write.execute(launches.delete().where(launches.c.job_id.in_(ids)))
+    for row in rows:
+        data = {"name": row.name, "state": "stopped", "reason": reason}
+        write.event("job.ended", row.public_id, tenant_id=row.tenant_id, data=data)
+
+
+def _stop_working(write: Write, rows: Sequence[Row], why: str, grace_s: int | None) -> None:
+    ids = [row.id for row in rows]
+    if not ids:
+        return
+    first = [row.id for row in rows if row.stop_requested is None]
+    write.execute(
+        jobs.update().where(jobs.c.id.in_(first)).values(stop_requested=why, generation=jobs.c.generation + 1)
+    )
+    if grace_s is not None:
+        write.execute(jobs.update().where(jobs.c.id.in_(ids)).values(stop_grace_s=grace_s))
+    held = sa.and_(allocations.c.job_id.in_(ids), allocations.c.state != AllocationState.RELEASED)
+    write.execute(
+        allocations.update().where(held).values(state=AllocationState.RELEASING, work_seq=write.touch_ledger())
+    )
+    agents = write.execute(
+        sa.select(nodes.c.agent).join(allocations, allocations.c.node_id == nodes.c.id).where(held).distinct()
+    ).scalars()
+    write.announce(*(("node", agent) for agent in agents))

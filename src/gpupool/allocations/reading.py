@@ -1,0 +1,328 @@
+"""Reading jobs: always from the caller's scope, a page at a time, a fixed number of queries each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.tables import allocations, claims, jobs, launches, seats
+from gpupool.base.errors import InvalidBody, NotFound
+from gpupool.base.ids import is_id
+from gpupool.base.units import format_share
+from gpupool.fleet.tables import devices, nodes
+from gpupool.model.allocation import AllocationState
+from gpupool.model.job import ENDED, LIVE
+from gpupool.model.tenant import Principal
+from gpupool.tenancy.tables import projects, tenants, users
+from gpupool.wire.common import Page
+from gpupool.wire.fleet import RunAs, WorkOut, WorkSeat
+from gpupool.wire.jobs import JobOut, SeatOut
+
+Row = sa.Row[Any]
+Why = Callable[[str], str]
+"""A waiting job's public id to the sentence why it waits."""
+
+RECENT_NS = 3600 * 10**9
+
+_JOB = (
+    sa.select(
+        jobs,
+        claims.c.gpu_milli,
+        claims.c.memory_bytes,
+        claims.c.count,
+        claims.c.model,
+        claims.c.sharing,
+        claims.c.priority,
+        claims.c.max_seconds,
+        tenants.c.name.label("tenant"),
+        projects.c.name.label("project"),
+        users.c.name.label("user"),
+    )
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .join(projects, projects.c.id == jobs.c.project_id)
+    .join(users, users.c.id == jobs.c.user_id)
+)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which jobs a list shows. `everything` includes those that ended long ago, `live` none that ended."""
+
+    states: frozenset[str] = frozenset()
+    name: str | None = None
+    tenant: str | None = None
+    user: str | None = None
+    everything: bool = False
+    live: bool = False
+
+
+def scope(principal: Principal) -> sa.ColumnElement[bool]:
+    """What the caller may see of `jobs`."""
+    return sa.true() if principal.sees_all else jobs.c.tenant_id == principal.tenant_id
+
+
+def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
+    """A job by id, by name (the live one, else the newest), or `last` (the caller's newest). Raises NotFound."""
+    query = sa.select(jobs).where(scope(principal))
+    if is_id(named):
+        query = query.where(jobs.c.public_id == named)
+    elif named == "last":
+        query = query.where(jobs.c.user_id == principal.user_id)
+    else:
+        query = query.where(jobs.c.name == named)
+    row = connection.execute(query.order_by(jobs.c.state.in_(ENDED), jobs.c.id.desc()).limit(1)).one_or_none()
+    if named == "last" and row is not None:
+        row = connection.execute(query.order_by(jobs.c.id.desc()).limit(1)).one()
+    if row is None:
+        raise _no_job(named)
+    return row
+
+
+def find_all_live(connection: sa.Connection, principal: Principal, named: str) -> Sequence[Row]:
+    """The live jobs of that id, name or array. Raises NotFound when nothing was ever called so."""
+    query = sa.select(jobs).where(scope(principal))
+    match = (
+        jobs.c.public_id == named if is_id(named) else sa.or_(jobs.c.name == named, jobs.c.array_name == named)
+    )
+    rows = connection.execute(query.where(match, jobs.c.state.in_(LIVE))).all()
+    if not rows and connection.execute(query.where(match).limit(1)).one_or_none() is None:
+        raise _no_job(named)
+    return rows
+
+
+def _no_job(named: str) -> NotFound:
+    return NotFound(f"there is no job {named!r}", hint="gpupool ps --all  lists yours")
+
+
+def page(
+    connection: sa.Connection, principal: Principal, wanted: Filter, now_ns: int, after: str | None, limit: int, why: Why
+) -> Page[JobOut]:
+    """Live jobs first, newest first, then the ended ones, latest first. Two indexed walks and a fixed few look-ups."""
+    part, before = _cursor(after)
+    rows: list[Row] = []
+    if part == "live":
+        rows = _walk(connection, principal, wanted, jobs.c.state.in_(LIVE), jobs.c.id, before, limit + 1)
+        before = None
+    ended_from = len(rows)
+    if len(rows) <= limit and not wanted.live:
+        ended = jobs.c.ended_ns.is_not(None) if wanted.everything else jobs.c.ended_ns > now_ns - RECENT_NS
+        rows += _walk(connection, principal, wanted, ended, jobs.c.ended_ns, before, limit + 1 - len(rows))
+    shown = rows[:limit]
+    more = None
+    if len(rows) > limit:
+        last = shown[-1]
+        more = f"live.{last.id}" if limit - 1 < ended_from else f"ended.{last.ended_ns}.{last.id}"
+    return Page(items=describe(connection, shown, why), next=more)
+
+
+def _cursor(after: str | None) -> tuple[str, tuple[int, ...] | None]:
+    if after is None:
+        return "live", None
+    kind, *numbers = after.split(".")
+    if kind not in ("live", "ended") or not all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
+        raise InvalidBody(f"after={after[:60]!r} is no cursor of this list", hint="use `next` of the page before")
+    if len(numbers) != (1 if kind == "live" else 2):
+        raise InvalidBody(f"after={after[:60]!r} is no cursor of this list", hint="use `next` of the page before")
+    return kind, tuple(int(n) for n in numbers)
+
+
+def _walk(
+    connection: sa.Connection,
+    principal: Principal,
+    wanted: Filter,
+    part: sa.ColumnElement[bool],
+    order: sa.ColumnElement[int],
+    before: tuple[int, ...] | None,
+    limit: int,
+) -> list[Row]:
+    query = _JOB.where(scope(principal), part).order_by(order.desc(), jobs.c.id.desc()).limit(limit)
+    if before is not None and len(before) == 1:
+        query = query.where(jobs.c.id < before[0])
+    elif before is not None:
+        query = query.where(sa.tuple_(jobs.c.ended_ns, jobs.c.id) < sa.tuple_(*map(sa.literal, before)))
+    if wanted.states:
+        query = query.where(jobs.c.state.in_(wanted.states))
+    if wanted.name:
+        query = query.where(sa.or_(jobs.c.name == wanted.name, jobs.c.array_name == wanted.name))
+    if wanted.tenant:
+        query = query.where(tenants.c.name == wanted.tenant)
+    if wanted.user:
+        query = query.where(users.c.name == wanted.user)
+    return list(connection.execute(query))
+
+
+def one(connection: sa.Connection, job_id: int, why: Why) -> JobOut:
+    rows = connection.execute(_JOB.where(jobs.c.id == job_id)).all()
+    return describe(connection, rows, why)[0]
+
+
+def describe(connection: sa.Connection, rows: Sequence[Row], why: Why) -> list[JobOut]:
+    """Job rows as they are shown: two more queries, however many rows."""
+    granted = _grants(connection, [row.id for row in rows])
+    taken = _seats(connection, [grant.id for grant in granted.values()])
+    return [_job_out(row, granted.get(row.id), taken, why) for row in rows]
+
+
+def _grants(connection: sa.Connection, job_ids: Sequence[int]) -> dict[int, Row]:
+    """Each job's latest allocation."""
+    if not job_ids:
+        return {}
+    query = (
+        sa.select(allocations, nodes.c.name.label("node"))
+        .join(nodes, nodes.c.id == allocations.c.node_id)
+        .where(allocations.c.job_id.in_(job_ids))
+        .order_by(allocations.c.id)
+    )
+    return {row.job_id: row for row in connection.execute(query)}
+
+
+def _seats(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    if not allocation_ids:
+        return found
+    query = (
+        sa.select(
+            seats, devices.c.uuid, devices.c.idx, devices.c.model, devices.c.simulated, nodes.c.name.label("node")
+        )
+        .join(devices, devices.c.id == seats.c.device_id)
+        .join(nodes, nodes.c.id == devices.c.node_id)
+        .where(seats.c.allocation_id.in_(allocation_ids))
+        .order_by(seats.c.allocation_id, devices.c.idx)
+    )
+    for row in connection.execute(query):
+        found[row.allocation_id].append(row)
+    return found
+
+
+def _job_out(row: Row, grant: Row | None, taken: Mapping[int, list[Row]], why: Why) -> JobOut:
+    mine = taken.get(grant.id, []) if grant is not None and row.state != "pending" else []
+    memory = mine[0].memory_bytes if mine else row.memory_bytes
+    best_effort = row.sharing == "best-effort"
+    placed = grant if mine else None
+    return JobOut(
+        id=row.public_id,
+        name=row.name,
+        state=row.state,
+        reason=row.reason or (why(row.public_id) if row.state == "pending" else ""),
+        tenant=row.tenant,
+        project=row.project,
+        user=row.user,
+        gpu_milli=row.gpu_milli,
+        memory_bytes=memory,
+        count=row.count,
+        model=row.model,
+        sharing=row.sharing,
+        share=format_share(row.gpu_milli, memory, row.count, best_effort=best_effort),
+        priority=row.priority,
+        max_seconds=row.max_seconds,
+        node=placed.node if placed else None,
+        device=f"{mine[0].node}:{mine[0].idx}" if mine else None,
+        seats=[
+            SeatOut(
+                device=f"{seat.node}:{seat.idx}",
+                uuid=seat.uuid,
+                model=seat.model,
+                gpu_milli=seat.gpu_milli,
+                memory_bytes=seat.memory_bytes,
+            )
+            for seat in mine
+        ],
+        why=placed.why if placed else "",
+        fence=placed.fence if placed else "none",
+        simulated=mine[0].simulated if mine else None,
+        attached=row.attached,
+        attach_socket=placed.attach_socket if placed and row.state in LIVE else None,
+        command=row.command,
+        array=row.array_name,
+        array_index=row.array_index,
+        generation=row.generation,
+        submitted_ns=row.submitted_ns,
+        placed_ns=row.placed_ns,
+        started_ns=row.started_ns,
+        ended_ns=row.ended_ns,
+        exit_code=row.exit_code,
+        signal=row.signal,
+        cpu_milliseconds=row.cpu_milliseconds,
+        max_rss_bytes=row.max_rss_bytes,
+    )
+
+
+def work_for(connection: sa.Connection, agent: str, after: int) -> tuple[int, list[WorkOut]]:
+    """What changed for the nodes of an agent since the cursor: the new cursor, and the allocations."""
+    query = (
+        sa.select(
+            allocations.c.id,
+            allocations.c.public_id.label("allocation"),
+            allocations.c.state.label("allocation_state"),
+            allocations.c.generation,
+            allocations.c.work_seq,
+            jobs.c.public_id.label("job"),
+            jobs.c.name.label("job_name"),
+            jobs.c.state,
+            jobs.c.attached,
+            jobs.c.stop_requested,
+            jobs.c.stop_grace_s,
+            claims.c.sharing,
+            claims.c.max_seconds,
+            tenants.c.name.label("tenant"),
+            users.c.name.label("user"),
+            launches.c.spec,
+        )
+        .join(nodes, nodes.c.id == allocations.c.node_id)
+        .join(jobs, jobs.c.id == allocations.c.job_id)
+        .join(claims, claims.c.id == jobs.c.claim_id)
+        .join(tenants, tenants.c.id == jobs.c.tenant_id)
+        .join(users, users.c.id == jobs.c.user_id)
+        .outerjoin(launches, launches.c.job_id == jobs.c.id)
+        .where(
+            nodes.c.agent == agent,
+            allocations.c.state != AllocationState.RELEASED,
+            allocations.c.work_seq > after,
+        )
+        .order_by(allocations.c.work_seq, allocations.c.id)
+    )
+    rows = connection.execute(query).all()
+    taken = _seats(connection, [row.id for row in rows])
+    return (rows[-1].work_seq if rows else after), [_work_out(row, taken[row.id]) for row in rows]
+
+
+def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
+    spec = row.spec or {"argv": [], "cwd": "/", "env": {}, "umask": 0o022, "limits": {}, "run_as": None, "fence": True}
+    stopping = row.allocation_state == AllocationState.RELEASING
+    return WorkOut(
+        allocation=row.allocation,
+        generation=row.generation,
+        job=row.job,
+        job_name=row.job_name,
+        want="stop" if stopping else "run",
+        stop_reason=row.stop_requested or "",
+        grace_seconds=10 if row.stop_grace_s is None else row.stop_grace_s,
+        tenant=row.tenant,
+        user=row.user,
+        sharing=row.sharing,
+        fence=spec["fence"],
+        seats=[
+            WorkSeat(
+                uuid=seat.uuid,
+                index=seat.idx,
+                model=seat.model,
+                gpu_milli=seat.gpu_milli,
+                memory_bytes=seat.memory_bytes,
+            )
+            for seat in taken
+        ],
+        argv=spec["argv"],
+        cwd=spec["cwd"],
+        env=spec["env"],
+        umask=spec["umask"],
+        limits=spec["limits"],
+        run_as=RunAs(**spec["run_as"]) if spec["run_as"] else None,
+        attached=row.attached,
+        max_seconds=row.max_seconds,
+        started=row.state == "running",
+    )

@@ -1,0 +1,246 @@
+"""Jobs from submission to the last report: the room's door.
+
+Puts together intake, placing, the ledger, progress and reading; each decides or writes by
+itself, this only calls them in order and keeps the mirror informed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations import intake, progress, reading
+from gpupool.allocations.explaining import explain_job
+from gpupool.allocations.leases import Leases
+from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.placing import Placer
+from gpupool.allocations.tables import jobs
+from gpupool.base.errors import NotAllowed, WrongState
+from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import nodes
+from gpupool.metering.service import Metering
+from gpupool.model.job import ENDED, LIVE, JobState
+from gpupool.model.tenant import Permission, Principal
+from gpupool.scheduling.snapshot import Policy
+from gpupool.store.database import Store, Write
+from gpupool.store.tables import events
+from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.common import Event, Page
+from gpupool.wire.fleet import ReportsIn, ReportsOut, RunAs, WorkPage
+from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, SubmittedOut
+
+
+class Allocations:
+    """Thread-safe; every call is a few short transactions and waits for nothing else."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenancy: Tenancy,
+        fleet: Fleet,
+        metering: Metering,
+        *,
+        policy: Policy | None = None,
+        on_error: Callable[[BaseException], None] = lambda _error: None,
+    ) -> None:
+        self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
+        self.mirror = Mirror(policy)
+        self.placer = Placer(store, self.mirror, metering, on_error)
+        self.leases = Leases(self._lease_ended)
+
+    def start(self) -> None:
+        """Read what waits, give attached jobs a fresh lease, begin to place."""
+        self.placer.start()
+        with self.store.read() as connection:
+            attached = connection.execute(
+                sa.select(jobs.c.public_id).where(jobs.c.state.in_(LIVE), jobs.c.attached)
+            ).scalars()
+            self.leases.start(attached.all())
+
+    def close(self) -> None:
+        self.leases.close()
+        self.placer.close()
+
+    # --- submitting ------------------------------------------------------------------------
+
+    def submit(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> SubmittedOut:
+        """Take in a job or an array and place what can be placed. Raises the refusal, leaving nothing."""
+        with self.store.read() as connection:
+            tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
+        self.placer.refresh()
+        submission = intake.check(body, principal, tenant, run_as, self.mirror)
+
+        def insert(write: Write) -> None:
+            project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
+            intake.insert(write, submission, project)
+
+        now_ns = self.store.clock.now_ns()
+        if body.wait:
+            with self.store.write() as write:
+                insert(write)
+            self.mirror.enqueue(submission.queued(now_ns))
+            self.placer.run_once()
+            self.store.hub.publish({"queue"})
+        else:
+            self.placer.place_now(submission.waiting(now_ns), insert)
+        if body.attached:
+            self.leases.renew(submission.public_ids[0])
+        first = self.job(submission.public_ids[0], principal)
+        return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def job(self, named: str, principal: Principal) -> JobOut:
+        with self.store.read() as connection:
+            row = reading.find(connection, principal, named)
+            return reading.one(connection, row.id, self._why)
+
+    def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
+        with self.store.read() as connection:
+            return reading.page(
+                connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why
+            )
+
+    def explain(self, named: str, principal: Principal) -> ExplainOut:
+        with self.store.read() as connection:
+            row = reading.find(connection, principal, named)
+            job = reading.one(connection, row.id, self._why)
+            return explain_job(connection, job, principal, self.mirror, self.store.clock.now_ns())
+
+    def _why(self, job: str) -> str:
+        rejection = self.placer.rejection(job)
+        return rejection.sentence if rejection else "not looked at yet"
+
+    def queue_counts(self) -> dict[str, int]:
+        """Live jobs by state."""
+        with self.store.read() as connection:
+            query = sa.select(jobs.c.state, sa.func.count()).where(jobs.c.state.in_(LIVE)).group_by(jobs.c.state)
+            return {str(state): 0 for state in LIVE} | {row[0]: row[1] for row in connection.execute(query)}
+
+    # --- stopping --------------------------------------------------------------------------
+
+    def stop(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
+        """Ask for the end of a job, or of all live jobs of an array. Raises NotFound, NotAllowed, WrongState."""
+        with self.store.read() as connection:
+            rows = reading.find_all_live(connection, principal, named)
+        if not rows:
+            ended = self.job(named, principal)
+            raise WrongState(f"job {ended.name} is {ended.state} already", hint="gpupool ps  shows what runs")
+        self._check_may_stop(rows, principal)
+        mine = all(row.user_id == principal.user_id for row in rows)
+        self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
+        with self.store.read() as connection:
+            return [reading.one(connection, row.id, self._why) for row in rows]
+
+    def _check_may_stop(self, rows: Sequence[sa.Row[Any]], principal: Principal) -> None:
+        others = [row for row in rows if row.user_id != principal.user_id]
+        if others and not principal.may(Permission.MANAGE_TENANT):
+            raise NotAllowed(
+                f"job {others[0].name} belongs to somebody else", hint="its user or a tenant-admin can stop it"
+            )
+
+    def stop_all(self, principal: Principal, why: str, grace_s: int | None) -> int:
+        """Stop every live job the caller may stop; how many that were."""
+        with self.store.read() as connection:
+            query = sa.select(jobs.c.id).where(reading.scope(principal), jobs.c.state.in_(LIVE))
+            if not principal.may(Permission.MANAGE_TENANT):
+                query = query.where(jobs.c.user_id == principal.user_id)
+            ids = connection.execute(query).scalars().all()
+        self.stop_jobs(ids, why, grace_s)
+        return len(ids)
+
+    def stop_jobs(self, job_ids: Sequence[int], why: str, grace_s: int | None) -> None:
+        if not job_ids:
+            return
+        with self.store.write() as write:
+            gone = progress.request_stop(write, job_ids, why, grace_s)
+        self.mirror.dequeue(gone)
+        self.leases.drop(gone)
+
+    def _lease_ended(self, public_ids: list[str]) -> None:
+        with self.store.read() as connection:
+            ids = connection.execute(
+                sa.select(jobs.c.id).where(jobs.c.public_id.in_(public_ids), jobs.c.state.in_(LIVE))
+            ).scalars()
+            live = ids.all()
+        self.stop_jobs(live, "lease", None)
+
+    # --- nodes -----------------------------------------------------------------------------
+
+    def work(self, node: str, after: int) -> WorkPage:
+        """What the agent of a node has to do since the cursor; after=0 also lists all that is held."""
+        with self.store.read() as connection:
+            cursor, work = reading.work_for(connection, self.agent_of(connection, node), after)
+        live = [item.allocation for item in work] if after == 0 else None
+        return WorkPage(cursor=cursor, work=work, live=live)
+
+    def agent_of(self, connection: sa.Connection, node: str) -> str:
+        """Who serves the node; a node nobody registered is its own."""
+        return connection.execute(sa.select(nodes.c.agent).where(nodes.c.name == node)).scalar() or node
+
+    def nodes_of(self, node: str) -> tuple[str, ...]:
+        """Every node that the agent of this one serves."""
+        with self.store.read() as connection:
+            agent = self.agent_of(connection, node)
+            return tuple(connection.execute(sa.select(nodes.c.name).where(nodes.c.agent == agent)).scalars())
+
+    def reports(self, node: str, body: ReportsIn) -> ReportsOut:
+        """Take in what a node tells. Idempotent: telling it twice changes nothing."""
+        names = self.nodes_of(node)
+        for name in names:
+            self.fleet.seen(name)
+        stale: list[str] = []
+        if body.reports:
+            stale = self._take(names, body)
+        for name in names if body.devices else ():
+            self.fleet.observe(name, body.devices)
+        if body.jobs:
+            self.metering.record(body.jobs)
+        if body.ready:
+            for name in names:
+                self.fleet.mark_ready(name)
+        return ReportsOut(stale=stale)
+
+    def _take(self, names: Sequence[str], body: ReportsIn) -> list[str]:
+        with self.store.write() as write:
+            told = progress.take(write, self.metering, self.fleet, names, body.reports)
+        self.mirror.note_cards(told.granted.cards)
+        for row in told.granted.tenants:
+            self.mirror.note_tenant(row)
+        if told.requeued:
+            self.mirror.enqueue(told.requeued)
+        self.leases.drop(told.ended)
+        if told.granted.cards or told.requeued:
+            self.store.hub.publish({"queue"})
+        return told.stale
+
+    # --- events ----------------------------------------------------------------------------
+
+    def events(self, principal: Principal, after: int, limit: int) -> list[Event]:
+        """The log from there on: the pool's own events and those of the caller's tenant."""
+        query = (
+            sa.select(events, tenants.c.name.label("tenant"))
+            .outerjoin(tenants, tenants.c.id == events.c.tenant_id)
+            .where(events.c.seq > after)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        if not principal.sees_all:
+            query = query.where(
+                sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id)
+            )
+        with self.store.read() as connection:
+            return [
+                Event(
+                    seq=row.seq, at_ns=row.at_ns, kind=row.kind, subject=row.subject, tenant=row.tenant, data=row.data
+                )
+                for row in connection.execute(query)
+            ]
+
+
+def is_settled(job: JobOut) -> bool:
+    """Nothing quick is left to wait for: it runs, has ended, or its client can attach."""
+    return job.state in ENDED or job.state == JobState.RUNNING or job.attach_socket is not None
