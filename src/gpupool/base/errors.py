@@ -16,7 +16,9 @@ Expected outcomes inside the scheduler are values (`model.claim.Rejection`), not
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+TYPE_CHECKING = False  # every command imports this module: typing is for type checkers only
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class GpupoolError(Exception):

@@ -2,15 +2,19 @@
 
 Inside gpupool memory is bytes, compute is milli-devices (1/1000 of one card), time is
 nanoseconds or whole seconds, all integers. Memory is granted in whole MiB, rounded up.
+
+`gpupool run` imports this module before every job, so `re`, `decimal` and `datetime` are
+imported where an unusual text needs them.
 """
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
-
 from gpupool.base.errors import BadDuration, BadFraction, BadQuantity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from decimal import Decimal
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 WHOLE = 1000
@@ -23,7 +27,7 @@ _FACTORS = {
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
 _BARE = {"k": "K", "m": "M", "g": "G", "t": "T"}
-_QUANTITY = re.compile(r"\s*([+-]?[0-9.,eE]+)\s*([A-Za-z]*)\s*")
+_QUANTITY = r"\s*([+-]?[0-9.,eE]+)\s*([A-Za-z]*)\s*"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MAX_BYTES = 1 << 60
 
@@ -34,7 +38,12 @@ def parse_memory(text: str) -> int:
     >>> parse_memory("8GiB") == 8 * GIB, parse_memory("16GB") == parse_memory("15259MiB")
     (True, True)
     """
-    found = _QUANTITY.fullmatch(text)
+    plain = _plain_memory(text)
+    if plain:
+        return plain
+    import re
+
+    found = re.fullmatch(_QUANTITY, text)
     number = _decimal(found.group(1)) if found else None
     if found is None or number is None:
         raise BadQuantity(f"{text!r} is not an amount of memory", hint="write it like 8GiB or 8192MiB")
@@ -57,7 +66,28 @@ def parse_memory(text: str) -> int:
     return -(-int(exact.to_integral_value(rounding="ROUND_CEILING")) // MIB) * MIB
 
 
+def _plain_memory(text: str) -> int | None:
+    """Bytes of whole numbers with a unit, as most are written; None sends the text the long way."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    factor = _FACTORS.get(text[len(digits) :].lower())
+    if factor is None or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        return None
+    size = int(digits) * factor
+    return -(-size // MIB) * MIB if 0 < size <= _MAX_BYTES else None
+
+
+def _plain_milli(text: str) -> int | None:
+    """Thousandths of `0.3`, `1`, `.25`; None sends the text the long way."""
+    whole, _, part = text.partition(".")
+    if not (whole + part).isdigit() or not text.isascii() or len(whole) > 1 or len(part) > 3:
+        return None
+    milli = int(whole or "0") * WHOLE + int(part.ljust(3, "0"))
+    return milli if 0 < milli <= WHOLE else None
+
+
 def _decimal(text: str) -> Decimal | None:
+    from decimal import Decimal, InvalidOperation
+
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -73,6 +103,9 @@ def parse_gpu(text: str) -> tuple[int, int | None]:
     >>> parse_gpu("0.3"), parse_gpu("1"), parse_gpu("4")
     ((300, None), (1000, None), (1000, 4))
     """
+    plain = _plain_milli(text)
+    if plain:
+        return plain, None
     value = _decimal(text.strip())
     if value is None:
         raise BadFraction(f"{text!r} is not a share of a card", hint="write it like --gpu 0.3 or --gpu 1")
@@ -99,6 +132,8 @@ def parse_duration(text: str) -> int:
     >>> parse_duration("1h30m"), parse_duration("2d")
     (5400, 172800)
     """
+    import re
+
     parts = re.findall(r"([0-9]+)\s*([smhdw])", text.strip().lower())
     if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text.lower()):
         hint = f"write {text}s, {text}m or {text}h" if text.strip().isdigit() else "write it like 90s, 30m, 2h, 1h30m"
@@ -110,7 +145,13 @@ def parse_duration(text: str) -> int:
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """The UTC instant of `2h` (ago), `2026-11`, `2026-11-20` or an ISO time (UTC unless it says). Raises BadDuration."""
+    """The UTC instant of `2h` (ago), `2026-11`, `2026-11-20` or an ISO time (UTC unless it says).
+
+    Raises BadDuration.
+    """
+    import re
+    from datetime import UTC, datetime, timedelta
+
     if re.fullmatch(r"\d{4}-\d{2}", text.strip()):
         text = text.strip() + "-01"
     try:
@@ -158,4 +199,6 @@ def format_duration(seconds: float) -> str:
 
 def format_instant(instant_ns: int) -> str:
     """UTC with a `Z`, to the second: for people and CSV alike."""
+    from datetime import UTC, datetime
+
     return datetime.fromtimestamp(instant_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
