@@ -39,7 +39,7 @@ from gpupool.scheduling.snapshot import (
     Waiting,
 )
 
-_REMEMBERED = 128
+_REMEMBERED = 512
 """Shapes kept judged at once, so that many odd shapes do not cost memory without end."""
 
 

@@ -69,7 +69,7 @@ class Fit:
         self.wanted = _of_kind(shape, free)
         self.fixed = self._unchanging(free)
         self.why = self._judge(free, slice(None))
-        self.fitting = free.by_node(self.why == FITS)
+        self.fitting = free.count_by_node(self.why == FITS)
         self._read = len(free.changes)
 
     def refresh(self, free: Free) -> Fit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
 from gpupool.scheduling.snapshot import Bools, Cards, Ints
@@ -31,17 +32,29 @@ class Free:
         self._order = np.argsort(cards.node, kind="stable")
         self._starts = np.searchsorted(cards.node[self._order], np.arange(len(cards.nodes) + 1))
         self.node_milli = self.by_node(np.where(self.open, self.milli, 0))
-        self.node_whole = self.by_node(self.untouched())
+        self.node_whole = self.count_by_node(self.untouched())
         self._labelled: dict[tuple[str, str], Bools] = {}
 
     def of_node(self, node: int) -> Ints:
         """Rows of a node's cards, in the order of their index."""
         return self._order[self._starts[node] : self._starts[node + 1]]
 
-    def by_node(self, column: Ints | Bools) -> Ints:
+    def by_node(self, column: Ints) -> Ints:
         """The column added up over each node's cards."""
         sums = np.bincount(self.cards.node, weights=column, minlength=len(self.cards.nodes))
         return sums.astype(np.int64)
+
+    def count_by_node(self, chosen: Bools) -> Ints:
+        """How many of each node's cards are chosen."""
+        return np.bincount(self.cards.node[chosen], minlength=len(self.cards.nodes))
+
+    def highest_by_node(self, column: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+        """The highest value among each node's cards; 0 for a node without any."""
+        highest = np.zeros(len(self.cards.nodes), dtype=np.int8)
+        some = self._starts[1:] > self._starts[:-1]
+        if some.any():
+            highest[some] = np.maximum.reduceat(column[self._order], self._starts[:-1][some])
+        return highest
 
     def untouched(self, rows: Ints | slice = slice(None)) -> Bools:
         """Which open cards hold nothing at all, neither compute nor memory."""

@@ -33,7 +33,7 @@ def never(fit: Fit, free: Free, known_models: Iterable[str] = (), asked_memory: 
         return _never(fit, free, Reason.TOO_FEW_CARDS, wording.no_cards(), "gpupool doctor shows what was found")
     if not fit.possible.any():
         return _no_such_card(fit, free, known_models, asked_memory)
-    most = int(free.by_node(fit.possible).max())
+    most = int(free.count_by_node(fit.possible).max())
     if most >= fit.shape.count:
         return None
     sentence = wording.too_many(fit.shape, most, all_alike=bool(fit.possible.all()))
@@ -94,8 +94,7 @@ def card_counts(fit: Fit) -> dict[Reason, int]:
 
 def node_counts(fit: Fit, free: Free) -> dict[Reason, int]:
     """How many nodes fell out: for too few fitting cards, or for the reason nearest to fitting."""
-    worst = np.zeros(len(free.cards.nodes), dtype=np.int64)
-    np.maximum.at(worst, free.cards.node, fit.why)
+    worst = free.highest_by_node(fit.why)
     worst[fit.fitting > 0] = FITS
     counts = np.bincount(worst, minlength=len(ORDER) + 1)
     found = {reason: int(counts[code]) for reason, code in CODE.items() if counts[code]}
