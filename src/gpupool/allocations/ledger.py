@@ -229,5 +229,3 @@ def card_notes(write: Write, ids: Iterable[int]) -> tuple[CardNote, ...]:
         )
     )
     return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in rows)
-
-

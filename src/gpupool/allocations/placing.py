@@ -168,4 +168,3 @@ class Placer:
         for row in granted.tenants:
             self._mirror.note_tenant(row)
         self._mirror.dequeue([*granted.jobs, *gone])
-

@@ -177,9 +177,7 @@ def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
 
 
 def _set_job(write: Write, row: Row, values: dict[str, Any]) -> None:
-    write.execute(
-        jobs.update().where(jobs.c.id == row.job_id).values(generation=jobs.c.generation + 1, **values)
-    )
+    write.execute(jobs.update().where(jobs.c.id == row.job_id).values(generation=jobs.c.generation + 1, **values))
     write.announce(("job", row.job))
 
 
@@ -189,8 +187,9 @@ def request_stop(write: Write, job_ids: Sequence[int], why: str, grace_s: int | 
     A second request changes nothing but a shorter grace.
     """
     rows = write.execute(
-        sa.select(jobs.c.id, jobs.c.public_id, jobs.c.name, jobs.c.state, jobs.c.tenant_id, jobs.c.stop_requested)
-        .where(jobs.c.id.in_(list(job_ids)), jobs.c.state.not_in(ENDED))
+        sa.select(
+            jobs.c.id, jobs.c.public_id, jobs.c.name, jobs.c.state, jobs.c.tenant_id, jobs.c.stop_requested
+        ).where(jobs.c.id.in_(list(job_ids)), jobs.c.state.not_in(ENDED))
     ).all()
     waiting = [row for row in rows if row.state == JobState.PENDING]
     working = [row for row in rows if row.state != JobState.PENDING]

@@ -86,9 +86,7 @@ def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
 def find_all_live(connection: sa.Connection, principal: Principal, named: str) -> Sequence[Row]:
     """The live jobs of that id, name or array. Raises NotFound when nothing was ever called so."""
     query = sa.select(jobs).where(scope(principal))
-    match = (
-        jobs.c.public_id == named if is_id(named) else sa.or_(jobs.c.name == named, jobs.c.array_name == named)
-    )
+    match = jobs.c.public_id == named if is_id(named) else sa.or_(jobs.c.name == named, jobs.c.array_name == named)
     rows = connection.execute(query.where(match, jobs.c.state.in_(LIVE))).all()
     if not rows and connection.execute(query.where(match).limit(1)).one_or_none() is None:
         raise _no_job(named)
@@ -100,7 +98,13 @@ def _no_job(named: str) -> NotFound:
 
 
 def page(
-    connection: sa.Connection, principal: Principal, wanted: Filter, now_ns: int, after: str | None, limit: int, why: Why
+    connection: sa.Connection,
+    principal: Principal,
+    wanted: Filter,
+    now_ns: int,
+    after: str | None,
+    limit: int,
+    why: Why,
 ) -> Page[JobOut]:
     """Live jobs first, newest first, then the ended ones, latest first. Two indexed walks and a fixed few look-ups."""
     part, before = _cursor(after)

@@ -17,7 +17,7 @@ from gpupool.allocations.service import Allocations, is_settled
 from gpupool.base.errors import NotFound
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import require
+from gpupool.tenancy.access import Peer, peer_of, require
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, StopIn, SubmittedOut
@@ -75,16 +75,19 @@ async def _until(
 
 @router.post("/jobs", status_code=201)
 async def submit(
-    request: Request, body: JobIn, allocations: Service, caller: Runner, wait_seconds: Wait = 0
+    request: Request,
+    body: JobIn,
+    allocations: Service,
+    caller: Runner,
+    peer: Annotated[Peer | None, Depends(peer_of)],
+    wait_seconds: Wait = 0,
 ) -> SubmittedOut:
     """Submit a job, or an array of them. Refused at once when it can never be placed; otherwise it waits its turn."""
-    run_as = allocations.tenancy.run_as(caller, request.scope)
+    run_as = await run_in_threadpool(allocations.tenancy.run_as, caller, peer)
     submitted = await run_in_threadpool(allocations.submit, body, caller, run_as)
     job = submitted.first.id
     if wait_seconds and not is_settled(submitted.first):
-        first = await _until(
-            request, ("job", job), wait_seconds, lambda: allocations.job(job, caller), is_settled
-        )
+        first = await _until(request, ("job", job), wait_seconds, lambda: allocations.job(job, caller), is_settled)
         submitted = submitted.model_copy(update={"first": first})
     return submitted
 

@@ -100,9 +100,7 @@ class Allocations:
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
-            return reading.page(
-                connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why
-            )
+            return reading.page(connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why)
 
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
@@ -229,9 +227,7 @@ class Allocations:
             .limit(limit)
         )
         if not principal.sees_all:
-            query = query.where(
-                sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id)
-            )
+            query = query.where(sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id))
         with self.store.read() as connection:
             return [
                 Event(
