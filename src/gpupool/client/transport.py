@@ -7,16 +7,18 @@ pool is meant; it must not know what a job or a card is. One `Api` belongs to on
 
 from __future__ import annotations
 
-import json
 import os
-import socket
+from _socket import AF_UNIX, SOCK_STREAM
+from _socket import socket as Socket  # noqa: N812  # the class below socket.socket; `socket` imports enum
 
 from gpupool import __version__
 from gpupool.base.errors import BadInput, GpupoolError, NotAllowed, PoolLost, PoolNotRunning, from_code
+from gpupool.client import lean_json as json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from socket import socket as TcpSocket  # noqa: N812
     from typing import Any
 
     from gpupool.base.client_settings import ClientSettings
@@ -87,7 +89,7 @@ def saved_login(settings: ClientSettings) -> dict[str, Any] | None:
         return None
     try:
         with open(settings.login_file, "rb") as file:
-            saved = json.load(file)
+            saved = json.loads(file.read())
         return {"url": str(saved["url"]), "token": str(saved["token"]), **saved}
     except FileNotFoundError:
         return None
@@ -199,7 +201,7 @@ class Api:
         lines = [method, f"{target}{_query(query)}", f"User-Agent: gpupool/{__version__}"]
         payload = b""
         if body is not None:
-            payload = json.dumps(body, separators=(",", ":")).encode()
+            payload = json.dumps(body).encode()
             lines.append("Content-Type: application/json")
         if body is not None or method not in ("GET", "HEAD", "DELETE"):
             lines.append(f"Content-Length: {len(payload)}")
@@ -347,11 +349,11 @@ class _Connection:
             raise _BrokenError(_text(error)) from None
 
 
-def _open_unix(endpoint: Endpoint) -> socket.socket:
+def _open_unix(endpoint: Endpoint) -> Socket:
     """Connect to a Unix socket of any path length: sockaddr_un has 108 bytes, a directory's descriptor is short."""
     assert endpoint.path is not None
     directory, name = os.path.split(os.path.abspath(endpoint.path))
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made = Socket(AF_UNIX, SOCK_STREAM)
     try:
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -381,7 +383,9 @@ def _nobody(endpoint: Endpoint) -> PoolNotRunning:
     return PoolNotRunning(f"no pool is running at {directory}", hint=f"start one: gpupool up{where}")
 
 
-def _open_tcp(endpoint: Endpoint, ca_file: str | None) -> socket.socket:
+def _open_tcp(endpoint: Endpoint, ca_file: str | None) -> Socket:
+    import socket
+
     try:
         made = socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -392,7 +396,7 @@ def _open_tcp(endpoint: Endpoint, ca_file: str | None) -> socket.socket:
     return _wrapped(made, endpoint, ca_file) if endpoint.tls else made
 
 
-def _wrapped(made: socket.socket, endpoint: Endpoint, ca_file: str | None) -> socket.socket:
+def _wrapped(made: TcpSocket, endpoint: Endpoint, ca_file: str | None) -> Socket:
     import ssl
 
     try:
