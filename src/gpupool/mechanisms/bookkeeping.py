@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +70,17 @@ class Bookkeeping:
         book = NoteBook(state_dir)
         share_dir = book.folder(view.allocation) / "share"
         document = share_document(view, self.fence_level())
-        note = book.open(self.name, view.allocation, view.generation, {"share": document})
+        wanted = Note(self.name, view.allocation, view.generation, Step.PREPARING, made=document)
+        note = book.open(wanted)
         replace_file(share_dir / SHARE_FILE, document)
-        book.write(Note(note.mechanism, note.allocation, note.generation, Step.PREPARED, note.before))
+        book.write(replace(note, step=Step.PREPARED))
         opened, closed = nodes(view)
         return Prepared(environment(view), opened, closed, share_dir, self.fence_level(), self._notes(view))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)
-        book.close(allocation, generation)
-        book.forget(allocation)
+        if book.close(self.name, allocation, generation) is not None or book.read(allocation) is None:
+            book.forget(allocation)
 
     def observe(self, state_dir: Path) -> Mapping[str, Observed]:
         book = NoteBook(state_dir)
@@ -86,18 +88,18 @@ class Bookkeeping:
         return {n.allocation: self._observed(n, book.folder(n.allocation) / "share") for n in notes}
 
     def _observed(self, note: Note, share_dir: Path) -> Observed:
-        problem = "" if note.step is not Step.PREPARED else _problem(share_dir / SHARE_FILE, note.generation)
+        problem = "" if note.step is not Step.PREPARED else _problem(share_dir / SHARE_FILE, note.made)
         return Observed(note.allocation, note.generation, note.step, problem)
 
     def _notes(self, view: AllocationView) -> tuple[str, ...]:
         return ("fence: none",)
 
 
-def _problem(path: Path, generation: int) -> str:
+def _problem(path: Path, made: Mapping[str, Any]) -> str:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return "its share file is gone"
     except ValueError:
         return "its share file is damaged"
-    return "" if document.get("generation") == generation else "its share file is of another generation"
+    return "" if document == made else "its share file was changed"

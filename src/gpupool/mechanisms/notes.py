@@ -1,10 +1,10 @@
 """What a mechanism writes down before it acts, so that whoever comes after a crash can finish or undo.
 
 One directory per allocation, `<state>/prepared/<allocation>`, with `note.json` in it: `{"version": 1,
-"mechanism", "allocation", "generation", "step", "before"}`. `before` is what was there before the first
-step and is never overwritten. The note is the last thing removed. Files are replaced by rename, so a killed
-agent leaves the old or the new one; nothing is flushed to disk, because a power cut ends the shares
-themselves. This module knows no mechanism.
+"mechanism", "allocation", "generation", "step", "before", "made"}`. `before` is what was there before the
+first step and is never overwritten; `made` is what preparing makes of it. The note is the last thing
+removed. Files are replaced by rename, so a killed agent leaves the old or the new one; nothing is flushed
+to disk, because a power cut ends the shares themselves. This module knows no mechanism.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import StaleGeneration, StateNewer, StateUnusable
+from gpupool.base.errors import Refused, StaleGeneration, StateNewer, StateUnusable
 from gpupool.mechanisms.contract import Step
 
 VERSION = 1
@@ -30,6 +30,7 @@ class Note:
     generation: int
     step: Step
     before: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, Any] = field(default_factory=dict)
 
 
 class NoteBook:
@@ -54,24 +55,28 @@ class NoteBook:
             raise StateUnusable(f"{path} cannot be understood: {problem}") from problem
         if entry["version"] > VERSION:
             raise StateNewer(f"{path} was written by a newer gpupool (version {entry['version']})")
-        return Note(entry["mechanism"], entry["allocation"], entry["generation"], Step(entry["step"]), entry["before"])
+        step = Step(entry.pop("step"))
+        del entry["version"]
+        return Note(step=step, **entry)
 
-    def open(self, mechanism: str, allocation: str, generation: int, before: Mapping[str, Any]) -> Note:
+    def open(self, wanted: Note) -> Note:
         """Note that preparing begins. What an earlier attempt found before it began is kept.
 
-        Raises StaleGeneration when the note on record is of a younger generation.
+        Raises StaleGeneration when the note on record is of a younger generation, Refused when it is of
+        another mechanism.
         """
-        old = self.read(allocation)
-        if old is not None:
-            self._refuse_stale(old, generation)
-        kept = before if old is None else old.before
-        return self.write(Note(mechanism, allocation, generation, Step.PREPARING, kept))
-
-    def close(self, allocation: str, generation: int) -> Note | None:
-        """Note that undoing begins; None when nothing is on record. Raises StaleGeneration as `open` does."""
-        old = self.read(allocation)
+        old = self.read(wanted.allocation)
         if old is None:
-            self.forget(allocation)
+            return self.write(wanted)
+        self._refuse_stale(old, wanted.generation)
+        if old.mechanism != wanted.mechanism:
+            raise Refused(f"Allocation {old.allocation} is already prepared on this node by {old.mechanism}")
+        return self.write(replace(wanted, before=old.before))
+
+    def close(self, mechanism: str, allocation: str, generation: int) -> Note | None:
+        """Note that undoing begins; None when this mechanism has nothing on record. Raises StaleGeneration."""
+        old = self.read(allocation)
+        if old is None or old.mechanism != mechanism:
             return None
         self._refuse_stale(old, generation)
         return self.write(replace(old, step=Step.RELEASING))
@@ -84,6 +89,7 @@ class NoteBook:
             "generation": note.generation,
             "step": note.step,
             "before": dict(note.before),
+            "made": dict(note.made),
         }
         replace_file(self.folder(note.allocation) / "note.json", entry)
         return note
@@ -118,7 +124,8 @@ class NoteBook:
 
 def replace_file(path: Path, document: Mapping[str, Any]) -> None:
     """Write JSON that readers see whole or not at all. Readable by all: jobs run as other users."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o755)  # whatever the agent's umask
     temporary = path.with_name(f"{path.name}.new")
     temporary.write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
     temporary.chmod(0o644)

@@ -6,14 +6,22 @@ A mechanism is removed by deleting its file and its line here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from gpupool.base.errors import Refused
 from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import Share
 from gpupool.mechanisms.whole import Whole
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({m.name: m for m in (Whole(), Share())})
+
+
+def on_record(allocation: str, state_dir: Path) -> Mechanism | None:
+    """The mechanism that prepared an allocation on this node, for undoing it; None when none has."""
+    note = NoteBook(state_dir).read(allocation)
+    return None if note is None else MECHANISMS[note.mechanism]
 
 
 def choose(view: AllocationView) -> Mechanism:

@@ -182,7 +182,7 @@ class NvmlProbe:
             memory_bytes=0 if memory is None else int(memory.total),
             pci_address=address,
             numa_node=self._numa_node(address),
-            device_paths=() if minor is None else (f"/dev/nvidia{minor}",),
+            device_paths=(*(() if minor is None else (f"/dev/nvidia{minor}",)), *self._drm_nodes(address)),
             health=health,
             health_reason=reason,
             architecture=_architecture(self._ask(nvml.nvmlDeviceGetArchitecture, handle)),
@@ -193,6 +193,12 @@ class NvmlProbe:
             profiles=profiles,
             partitions=tuple(self._partitions(uuid, handle, profiles)) if partitioned else (),
         )
+
+    def _drm_nodes(self, address: str | None) -> tuple[str, ...]:
+        """The graphics nodes of the same card: a second way in, which hiding a card must close as well."""
+        folder = self._sys / f"bus/pci/devices/{address}/drm"
+        names = (entry.name for entry in folder.iterdir()) if folder.is_dir() else ()
+        return tuple(f"/dev/dri/{name}" for name in sorted(names))
 
     def _numa_node(self, address: str | None) -> int | None:
         """From the kernel; it says -1 where the platform does not tell."""

@@ -1,0 +1,232 @@
+"""What every mechanism must keep, run on every mechanism of the registry.
+
+Crashes are real: the call runs in a forked child which is ended, without any clean-up, at its n-th change
+to the file system, for every n there is.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import Refused, StaleGeneration
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, Mechanism, Prepared, Step
+from gpupool.mechanisms.registry import MECHANISMS, choose, on_record
+from gpupool.probes.simulated import parse_sim
+
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
+CRASHED = 77
+
+
+@pytest.fixture(params=sorted(MECHANISMS))
+def mechanism(request: pytest.FixtureRequest) -> Mechanism:
+    return MECHANISMS[request.param]
+
+
+@pytest.fixture
+def view(mechanism: Mechanism) -> AllocationView:
+    """An allocation this mechanism serves and, where several do, prefers."""
+    return next(v for v in views() if choose(v) is mechanism)
+
+
+def views() -> Iterator[AllocationView]:
+    devices = parse_sim("4xL40S")[0].devices
+    one = AllocationView("pool", "al-1", 5, "job-1", "team", "fixed", (), devices)
+    yield replace(one, granted=(GrantedDevice(devices[2], 1000, devices[2].memory_bytes),))
+    yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),))
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Everything below a directory, with contents."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def crash_at(change: int, call: Callable[[], object]) -> bool:
+    """Run `call` in a child that dies before its `change`-th change (from 0). False: it finished before
+    that.
+    """
+    child = os.fork()
+    if child == 0:
+        left = change
+
+        def die(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            writes = event == "open" and isinstance(arguments[1], str) and arguments[1][:1] in "wax"
+            if event in CHANGES or writes:
+                if left == 0:
+                    os._exit(CRASHED)
+                left -= 1
+
+        sys.addaudithook(die)
+        call()
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, CRASHED), "the call failed on its own"
+    return status == CRASHED
+
+
+def test_preparing_twice_is_preparing_once(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    first = mechanism.prepare(view, tmp_path)
+    before = tree(tmp_path)
+    assert mechanism.prepare(view, tmp_path) == first
+    assert tree(tmp_path) == before
+
+
+def test_what_was_prepared_is_observed(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    mechanism.prepare(view, tmp_path)
+    (seen,) = mechanism.observe(tmp_path).values()
+    assert (seen.allocation, seen.generation, seen.step, seen.problem) == ("al-1", 5, Step.PREPARED, "")
+
+
+def test_a_foreign_change_is_observed_and_preparing_again_mends_it(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    prepared = mechanism.prepare(view, tmp_path)
+    before = tree(tmp_path)
+    for path in [p for p in prepared.share_dir.rglob("*") if p.is_file()]:
+        path.write_text("{}")
+    assert mechanism.observe(tmp_path)["al-1"].problem != ""
+    mechanism.prepare(view, tmp_path)
+    assert mechanism.observe(tmp_path)["al-1"].problem == ""
+    assert tree(tmp_path) == before
+
+
+def test_undoing_leaves_nothing_and_undoing_again_is_well(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    before = tree(tmp_path)
+    mechanism.prepare(view, tmp_path)
+    for _ in range(2):
+        mechanism.unprepare("al-1", 5, tmp_path)
+        assert mechanism.observe(tmp_path) == {}
+    assert {name for name in tree(tmp_path) if name != "prepared"} == set(before)
+
+
+def test_undoing_what_was_never_prepared_is_well(mechanism: Mechanism, tmp_path: Path) -> None:
+    mechanism.unprepare("al-unheard-of", 1, tmp_path)
+    assert mechanism.observe(tmp_path) == {}
+
+
+def test_undoing_one_allocation_leaves_the_others(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    mechanism.prepare(view, tmp_path)
+    before = tree(tmp_path)
+    mechanism.prepare(replace(view, allocation="al-2"), tmp_path)
+    mechanism.unprepare("al-2", 5, tmp_path)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("verb", ["prepare", "unprepare"])
+def test_a_call_with_an_older_generation_is_refused_and_changes_nothing(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path, verb: str
+) -> None:
+    mechanism.prepare(view, tmp_path)
+    before = tree(tmp_path)
+    late: dict[str, Callable[[], object]] = {
+        "prepare": lambda: mechanism.prepare(replace(view, generation=4), tmp_path),
+        "unprepare": lambda: mechanism.unprepare("al-1", 4, tmp_path),
+    }
+    with pytest.raises(StaleGeneration, match="generation 4"):
+        late[verb]()
+    assert tree(tmp_path) == before
+
+
+def test_a_younger_generation_takes_over(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    mechanism.prepare(view, tmp_path)
+    mechanism.prepare(replace(view, generation=6), tmp_path)
+    assert mechanism.observe(tmp_path)["al-1"].generation == 6
+    mechanism.unprepare("al-1", 7, tmp_path)
+    assert mechanism.observe(tmp_path) == {}
+
+
+def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    def prepare(folder: Path) -> Prepared:
+        return mechanism.prepare(view, folder)
+
+    prepare(tmp_path / "calm")
+    for change in count():
+        folder = tmp_path / f"crash-{change}"
+        crashed = crash_at(change, lambda folder=folder: prepare(folder))  # type: ignore[misc]
+        assert mechanism.observe(folder).get("al-1") is None or mechanism.observe(folder)["al-1"].problem == ""
+        prepare(folder)
+        assert tree(folder) == tree(tmp_path / "calm"), f"after a crash at change {change}"
+        if not crashed:
+            break
+    assert change >= 5, "the crashes did not reach into the call"
+
+
+def test_undoing_finishes_after_a_crash_of_preparing_at_any_step(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    for change in count():
+        folder = tmp_path / f"crash-{change}"
+        crashed = crash_at(change, lambda folder=folder: mechanism.prepare(view, folder))  # type: ignore[misc]
+        mechanism.unprepare("al-1", 5, folder)
+        assert set(tree(folder)) <= {"prepared"}, f"after a crash at change {change}"
+        if not crashed:
+            break
+
+
+def test_undoing_finishes_after_a_crash_of_undoing_at_any_step(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    for change in count():
+        folder = tmp_path / f"crash-{change}"
+        mechanism.prepare(view, folder)
+        crashed = crash_at(change, lambda folder=folder: mechanism.unprepare("al-1", 5, folder))  # type: ignore[misc]
+        mechanism.unprepare("al-1", 5, folder)
+        assert set(tree(folder)) == {"prepared"}, f"after a crash at change {change}"
+        if not crashed:
+            break
+    assert change >= 3, "the crashes did not reach into the call"
+
+
+def test_the_mechanism_on_record_is_the_one_that_prepared(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    assert on_record("al-1", tmp_path) is None
+    mechanism.prepare(view, tmp_path)
+    assert on_record("al-1", tmp_path) is mechanism
+
+
+def test_a_mechanism_never_touches_what_another_prepared(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    mechanism.prepare(view, tmp_path)
+    before = tree(tmp_path)
+    for other in (m for m in MECHANISMS.values() if m is not mechanism):
+        other.unprepare("al-1", 9, tmp_path)
+        assert other.observe(tmp_path) == {}
+        if not other.refuses(view):
+            with pytest.raises(Refused, match=f"prepared on this node by {mechanism.name}"):
+                other.prepare(view, tmp_path)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../../etc", "", ".", "a/b", "a\0b"])
+def test_an_allocation_is_never_a_path_to_somewhere_else(mechanism: Mechanism, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="not an allocation id"):
+        mechanism.unprepare(name, 1, tmp_path)
+
+
+def test_every_answer_carries_the_same_fence_level(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    prepared = mechanism.prepare(view, tmp_path)
+    told = json.loads((prepared.share_dir / "share.json").read_text())
+    assert prepared.fence == mechanism.fence_level() == told["fence"]
+
+
+def test_what_a_job_is_shown_can_be_read_but_not_written_by_others(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    old = os.umask(0o077)
+    try:
+        share = mechanism.prepare(view, tmp_path).share_dir
+    finally:
+        os.umask(old)
+    assert (share.stat().st_mode & 0o777, (share / "share.json").stat().st_mode & 0o777) == (0o755, 0o644)
