@@ -160,7 +160,7 @@ def slurm_cluster(
     ensure_installed()
     slurm = _configure(workdir.resolve(), gpus, cpus or gpus * SHARES_PER_GPU, tuning)
     with contextlib.ExitStack() as stack:
-        stack.callback(_kill_leftovers, slurm)
+        stack.callback(_kill_leftovers, slurm.workdir)
         stack.enter_context(_munge(slurm))
         stack.enter_context(_daemon(slurm, "slurmctld", "-D", "-i"))
         _await_node(slurm, "slurmctld", lambda state: state != UNREACHABLE)
@@ -338,16 +338,17 @@ def _await(what: str, holds: Callable[[], bool], limit_seconds: float, every_sec
         time.sleep(every_seconds)
 
 
-def _kill_leftovers(slurm: Slurm) -> None:
-    """End step daemons of this cluster that outlived slurmd: the processes that carry its configuration."""
-    for process in leftovers(slurm):
+def _kill_leftovers(workdir: Path) -> None:
+    """End step daemons and jobs of this cluster that outlived slurmd."""
+    for process in leftovers(workdir):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
 
 
-def leftovers(slurm: Slurm) -> list[int]:
-    """Processes whose environment names this cluster's slurm.conf, or whose command line names its directory."""
-    environment, directory = os.fsencode(slurm.env["SLURM_CONF"]), os.fsencode(slurm.workdir)
+def leftovers(workdir: Path) -> list[int]:
+    """Processes of the cluster in `workdir`: their environment names its slurm.conf, or their command line it."""
+    directory = os.fsencode(workdir.resolve())
+    environment = b"SLURM_CONF=" + os.fsencode(workdir.resolve() / "etc/slurm.conf")
     return [
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))

@@ -60,8 +60,9 @@ def test_a_server_from_either_source_answers_and_runs_from_there(source: str, ba
     with running_postgres(base_dir, bindir) as url:
         version = subprocess.check_output([bindir / "postgres", "--version"], text=True)
         assert ask(url, "SHOW server_version") in version
-        program = os.readlink(f"/proc/{postmaster(base_dir)}/exe")
-    assert program == str((bindir / "postgres").resolve())
+        program = Path(f"/proc/{postmaster(base_dir)}/exe").resolve()
+    # The last parts only: it may be a copy, where the server's account cannot enter this checkout.
+    assert program.parts[-3:] == (bindir / "postgres").resolve().parts[-3:]
 
 
 def test_programs_that_the_server_account_cannot_reach_are_copied(base_dir: Path, tmp_path: Path) -> None:
