@@ -7,9 +7,7 @@ that may write. Nobody decides anything inside a transaction that could be decid
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Hashable, Iterator, Mapping
@@ -19,31 +17,39 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError, OperationalError
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Conflict, DiskFull, GpupoolError, StoreBusy, StoreCorrupt, Unavailable
+from gpupool.base.errors import Conflict, StoreBusy
+from gpupool.store import replay
+from gpupool.store.failures import store_errors
 from gpupool.store.hub import Hub
 from gpupool.store.tables import events, pool
 
-BUSY_SECONDS = 10
+BUSY_SECONDS = 10.0
+CONNECTIONS, SPARE_CONNECTIONS = 8, 40
+"""Kept open, and opened beside them under load: more than the server has threads."""
 
 
 def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def connect(url: str) -> sa.Engine:
-    """An engine on `sqlite:///PATH` or `postgresql+psycopg://…`; opens nothing yet."""
+def connect(url: str, *, busy_seconds: float = BUSY_SECONDS) -> sa.Engine:
+    """An engine on `sqlite:///PATH` or `postgresql://…`; opens nothing yet.
+
+    Who waits for a lock or a connection longer than `busy_seconds` gets StoreBusy.
+    """
     if url.startswith("postgresql://"):
         url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-    options: dict[str, Any] = {"json_serializer": _compact_json, "pool_pre_ping": not url.startswith("sqlite")}
-    if url.startswith("sqlite"):
-        options["connect_args"] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-        options |= {"pool_size": 8, "max_overflow": 56, "poolclass": sa.QueuePool}
-    engine = sa.create_engine(url, **options)
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _prepare_sqlite)
+    sizes = {"pool_size": CONNECTIONS, "max_overflow": SPARE_CONNECTIONS, "pool_timeout": busy_seconds}
+    if not url.startswith("sqlite"):
+        timeout = {"options": f"-c lock_timeout={int(busy_seconds * 1000)}"}
+        return sa.create_engine(url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=timeout, **sizes)
+    arguments = {"timeout": busy_seconds, "check_same_thread": False}
+    engine = sa.create_engine(
+        url, json_serializer=_compact_json, connect_args=arguments, poolclass=sa.QueuePool, **sizes
+    )
+    sa.event.listen(engine, "connect", _prepare_sqlite)
     return engine
 
 
@@ -69,9 +75,16 @@ class Write:
     _events: list[dict[str, Any]] = field(default_factory=list)
     _topics: set[Hashable] = field(default_factory=set)
     _touched: bool = False
+    _answer: replay.Answer | None = None
 
     def execute(self, statement: Any, parameters: Any = None) -> sa.CursorResult[Any]:
         return self.connection.execute(statement, parameters)
+
+    def insert(self, table: sa.Table, **values: Any) -> int:
+        """Add one row; the number it got as its key."""
+        key = self.connection.execute(table.insert().values(**values)).inserted_primary_key
+        assert key is not None
+        return int(key[0])
 
     def event(
         self, kind: str, subject: str, *, tenant_id: int | None = None, data: Mapping[str, Any] | None = None
@@ -90,36 +103,51 @@ class Write:
         self._touched = True
         return self.pool_generation + 1
 
+    def answer(self, status: int, body: Any) -> None:
+        """What a repetition of this request gets; `body` is JSON-ready. See store.replay."""
+        self._answer = replay.Answer(status, {"body": body})
+
+    def answer_once(self, made: str) -> None:
+        """The answer holds a secret: a repetition is told that `made` exists, never the secret."""
+        self._answer = replay.Answer(replay.UNANSWERED, {"made": made})
+
 
 class Store:
     """The database of one pool, for the one server that holds it."""
 
-    def __init__(self, engine: sa.Engine, clock: LedgerClock, hub: Hub | None = None) -> None:
+    def __init__(
+        self, engine: sa.Engine, clock: LedgerClock, hub: Hub | None = None, *, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.engine, self.clock, self.hub = engine, clock, hub or Hub()
+        self._busy_seconds = busy_seconds
         self._lock = threading.Lock()
+        self._writer = 0
         self._holder = ""
 
     def take(self, holder: str) -> None:
         """Become the server that may write; the one before is refused from here on."""
-        with self.engine.connect() as connection:
+        with self._lock, store_errors(), self.engine.connect() as connection:
             _begin_write(connection)
             connection.execute(pool.update().values(holder=holder))
             connection.commit()
-        self._holder = holder
+            self._holder = holder
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A consistent view; takes no lock that a writer would wait for."""
-        with _store_errors(), self.engine.connect() as connection:
+        """One view of one instant, however many statements; takes no lock that a writer would wait for."""
+        with store_errors(), self.engine.connect() as connection:
             if self.engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN")
+            else:
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
             connection.rollback()
 
     @contextmanager
     def write(self) -> Iterator[Write]:
         """One short transaction; commits at the end, rolls back on any error, then wakes the waiters."""
-        with self._lock, _store_errors(), self.engine.connect() as connection:
+        with self._turn(), store_errors(), self.engine.connect() as connection:
+            ask = replay.pending()
             try:
                 row = _begin_write(connection)
                 if row.holder != self._holder:
@@ -127,13 +155,43 @@ class Store:
                 write = Write(connection, max(self.clock.now_ns(), row.ledger_ns), row.generation)
                 yield write
                 _finish(write, row.event_seq)
+                if ask is not None:
+                    replay.record(connection, ask, write._answer, write.now_ns)
                 connection.commit()
             except BaseException:
                 connection.rollback()
                 raise
+            if ask is not None:
+                ask.kept = True
         topics = write._topics | ({"events"} if write._events else set())
         if topics:
             self.hub.publish(topics)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This process's writers queue here rather than in the database, where waiting is polling."""
+        if self._writer == threading.get_ident():
+            raise RuntimeError("a write inside a write of the same thread would wait for itself")
+        if not self._lock.acquire(timeout=self._busy_seconds):
+            raise StoreBusy(
+                f"another change to the pool took longer than {self._busy_seconds:g} s; nothing was changed",
+                hint="try again",
+            )
+        self._writer = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._writer = 0
+            self._lock.release()
+
+
+def open_store(engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS) -> Store:
+    """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
+    with store_errors(), engine.connect() as connection:
+        floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
+    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds)
+    store.take(holder)
+    return store
 
 
 def _begin_write(connection: sa.Connection) -> Any:
@@ -152,46 +210,4 @@ def _finish(write: Write, last_seq: int) -> None:
             ledger_ns=write.now_ns,
             generation=write.pool_generation + (1 if write._touched else 0),
         )
-    )
-
-
-@contextmanager
-def _store_errors() -> Iterator[None]:
-    """Say in our words what the database says in its own."""
-    try:
-        yield
-    except (DatabaseError, sqlite3.DatabaseError) as error:
-        raise translate(error) from error
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise _disk_full() from error
-        raise
-
-
-def translate(error: BaseException) -> GpupoolError:
-    """The public error for a database failure; anything unexpected stays an internal one."""
-    text = str(getattr(error, "orig", error)).lower()
-    if "full" in text and ("disk" in text or "database" in text or "no space" in text):
-        return _disk_full()
-    if "locked" in text or "busy" in text:
-        return StoreBusy(
-            f"the database stayed locked for {BUSY_SECONDS} s",
-            hint="another program has it open: find it with  fuser gpupool.db",
-        )
-    if "malformed" in text or "not a database" in text or "corrupt" in text:
-        return StoreCorrupt(
-            f"the pool's database is damaged: {text}",
-            hint="stop the pool, keep the file, and restore a copy of gpupool.db",
-        )
-    if isinstance(error, OperationalError):
-        return Unavailable(f"the database does not answer: {text.strip()}", hint="gpupool doctor")
-    raise error
-
-
-def _disk_full() -> DiskFull:
-    free = os.statvfs("/").f_bavail
-    return DiskFull(
-        "the disk of the pool's database is full; nothing was changed",
-        hint="free some space and try again",
-        root_blocks_free=free,
     )

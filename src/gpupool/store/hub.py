@@ -8,10 +8,13 @@ when the waiter registers before it reads.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+logger = logging.getLogger(__name__)
 
 
 class Ticket:
@@ -31,7 +34,7 @@ class Ticket:
         return True
 
     def ring(self) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._event.set)
 
 
@@ -70,4 +73,7 @@ class Hub:
         for ticket in tickets:
             ticket.ring()
         for callback in self._listeners:
-            callback(told)
+            try:
+                callback(told)
+            except Exception:
+                logger.exception("a listener failed on %s", sorted(map(str, told)))

@@ -46,6 +46,7 @@ users = sa.Table(
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("disabled_ns", sa.BigInteger, nullable=True),
+    sa.Column("retired_ns", sa.BigInteger, nullable=True, comment="deleted, kept for the books"),
 )
 
 tokens = sa.Table(

@@ -1,0 +1,111 @@
+"""What a database says when it fails, in our words.
+
+Told apart by error numbers (SQLite's result codes, PostgreSQL's SQLSTATE), never by text: a
+message may quote what a user typed.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from gpupool.base.errors import DiskFull, GpupoolError, StateUnusable, StoreBusy, StoreCorrupt, Unavailable
+
+# https://sqlite.org/rescode.html ; PostgreSQL manual, appendix A.
+_SQLITE: dict[int, type[GpupoolError]] = {
+    sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_BUSY: StoreBusy,
+    sqlite3.SQLITE_LOCKED: StoreBusy,
+    sqlite3.SQLITE_CORRUPT: StoreCorrupt,
+    sqlite3.SQLITE_NOTADB: StoreCorrupt,
+    sqlite3.SQLITE_READONLY: StateUnusable,
+    sqlite3.SQLITE_CANTOPEN: StateUnusable,
+    sqlite3.SQLITE_PERM: StateUnusable,
+    sqlite3.SQLITE_IOERR: StateUnusable,
+}
+_SQLITE_EXTENDED: dict[int, type[GpupoolError]] = {
+    # The shared-memory index of the log cannot grow: what a full disk looks like first.
+    sqlite3.SQLITE_IOERR_SHMSIZE: DiskFull,
+    sqlite3.SQLITE_IOERR_CORRUPTFS: StoreCorrupt,
+}
+_POSTGRES: dict[str, type[GpupoolError]] = {
+    "53100": DiskFull,
+    "55P03": StoreBusy,
+    "57014": StoreBusy,
+    "40001": StoreBusy,
+    "40P01": StoreBusy,
+    "25006": StateUnusable,
+    "XX001": StoreCorrupt,
+    "XX002": StoreCorrupt,
+}
+_POSTGRES_CLASSES: dict[str, type[GpupoolError]] = {"08": Unavailable, "53": Unavailable, "57": Unavailable}
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn failures of the database inside the block into public errors; others pass unchanged."""
+    try:
+        yield
+    except (DatabaseError, sqlite3.DatabaseError, PoolTimeoutError) as error:
+        public = translate(error)
+        if public is None:
+            raise
+        raise public from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise _public(DiskFull, str(error)) from error
+        raise
+
+
+def translate(error: BaseException) -> GpupoolError | None:
+    """The public error for a database failure; None for what only a defect of ours can cause."""
+    if isinstance(error, PoolTimeoutError):
+        return _public(StoreBusy, "every connection is in use")
+    if isinstance(error, IntegrityError):
+        return None
+    original: Any = error.orig if isinstance(error, DBAPIError) else error
+    kind = _sqlite_kind(original) if isinstance(original, sqlite3.Error) else _postgres_kind(error, original)
+    return None if kind is None else _public(kind, str(original).strip())
+
+
+def _sqlite_kind(error: sqlite3.Error) -> type[GpupoolError] | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return None
+    return _SQLITE_EXTENDED.get(code) or _SQLITE.get(code & 0xFF)
+
+
+def _postgres_kind(error: BaseException, original: Any) -> type[GpupoolError] | None:
+    state = getattr(original, "sqlstate", None)
+    if state is None:
+        lost = isinstance(error, DBAPIError) and (
+            error.connection_invalidated or type(original).__name__ == "OperationalError"
+        )
+        return Unavailable if lost else None
+    return _POSTGRES.get(state) or _POSTGRES_CLASSES.get(state[:2])
+
+
+def _public(kind: type[GpupoolError], text: str) -> GpupoolError:
+    message, hint = _WORDS[kind]
+    return kind(f"{message}: {text}", hint=hint)
+
+
+_WORDS: dict[type[GpupoolError], tuple[str, str]] = {
+    DiskFull: ("the disk of the pool's database is full and nothing was changed", "free some space and try again"),
+    StoreBusy: (
+        "the database stayed locked and nothing was changed",
+        "try again; if it stays so, another program has it open:  fuser -v gpupool.db",
+    ),
+    StoreCorrupt: (
+        "the pool's database is damaged",
+        "stop the pool, keep the file, and put a saved copy of gpupool.db in its place",
+    ),
+    StateUnusable: ("the pool's database cannot be used", "gpupool doctor checks the state directory"),
+    Unavailable: ("the database does not answer", "gpupool doctor"),
+}

@@ -1,0 +1,101 @@
+"""Requests that must take effect once: the idempotency record, written with the effect.
+
+A client that got no answer repeats its request under the same key. What makes that safe is
+that the record `this key has been used` commits in the *same transaction* as the effect: the
+server puts an `Ask` into a context variable around the request, and `Store.write` lets it add
+its row when it commits. So after kill -9 at any instant either both exist or neither.
+
+The answer joins the row as early as it can:
+
+* a service that calls `write.answer(status, body)` has its answer committed with the effect;
+* for every other, the server records the answer when the response is complete. A crash in
+  between leaves a row without an answer; a repetition is then told that the request was
+  carried out, and still never carried out twice.
+
+`write.answer_once(...)` is for answers that hold a secret: the row says what was made, the
+secret is not kept. A request that is refused or fails leaves no row, because it changed
+nothing; its repetition is judged anew. Rows are kept for `KEEP_NS` and cleared by later ones.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from gpupool.base.errors import Conflict, IdempotencyMismatch
+from gpupool.store.tables import idempotency
+
+KEEP_NS = 24 * 3600 * 10**9
+UNANSWERED = 0
+"""Status of a row whose request took effect and whose answer is not (or must not be) known."""
+
+
+@dataclass
+class Ask:
+    """One request under a key. `kept` once its row is committed; never shared by two requests."""
+
+    user_id: int
+    key: str
+    request_sha256: str
+    kept: bool = False
+    closed: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a repetition gets. `status` UNANSWERED: `response["made"]` may say what there is."""
+
+    status: int = UNANSWERED
+    response: dict[str, Any] = field(default_factory=dict)
+
+
+current: ContextVar[Ask | None] = ContextVar("gpupool_ask", default=None)
+
+
+def pending() -> Ask | None:
+    """The request whose key the running transaction has to record, if there is one."""
+    ask = current.get()
+    return None if ask is None or ask.closed else ask
+
+
+def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: int) -> None:
+    """Inside the transaction of the effect: add the row, or its answer when the row is there."""
+    if ask.kept:
+        if answer is not None:
+            _set_answer(connection, ask, answer)
+        return
+    connection.execute(idempotency.delete().where(idempotency.c.created_ns <= now_ns - KEEP_NS))
+    found = answer or Answer()
+    row = {"user_id": ask.user_id, "key": ask.key, "request_sha256": ask.request_sha256, "created_ns": now_ns}
+    try:
+        connection.execute(idempotency.insert().values(**row, status=found.status, response=found.response))
+    except IntegrityError as error:  # only another server on the same store can have come first
+        raise Conflict("a request with this Idempotency-Key was carried out meanwhile", hint="repeat it") from error
+
+
+def _set_answer(connection: sa.Connection, ask: Ask, answer: Answer) -> None:
+    mine = sa.and_(idempotency.c.user_id == ask.user_id, idempotency.c.key == ask.key)
+    connection.execute(idempotency.update().where(mine).values(status=answer.status, response=answer.response))
+
+
+def find(connection: sa.Connection, ask: Ask, now_ns: int) -> Answer | None:
+    """The answer recorded for this key, None when it is new. Raises IdempotencyMismatch."""
+    row = connection.execute(
+        sa.select(idempotency).where(
+            idempotency.c.user_id == ask.user_id,
+            idempotency.c.key == ask.key,
+            idempotency.c.created_ns > now_ns - KEEP_NS,
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    if row.request_sha256 != ask.request_sha256:
+        raise IdempotencyMismatch(
+            "this Idempotency-Key was used for another request in the last 24 hours",
+            hint="send a new key with a new request",
+        )
+    return Answer(row.status, row.response)

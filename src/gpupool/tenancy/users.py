@@ -1,0 +1,227 @@
+"""Users: who they are, which Unix account they are, whom their jobs run as.
+
+Rules kept here: nobody raises anybody above a tenant's admin but an admin; a tenant's admin
+changes only its own tenant's users; the pool always keeps an admin that can act.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import BadOption, NameTaken, NotAllowed, NotFound, StillInUse, WrongState
+from gpupool.base.ids import check_name
+from gpupool.model.tenant import Permission, Principal, Role, UnixIdentity
+from gpupool.store.database import Store, Write
+from gpupool.tenancy.access import visible
+from gpupool.tenancy.accounts import Accounts, wanted_account
+from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.tenants import LiveJobs, find_tenant
+from gpupool.wire.common import Page
+from gpupool.wire.people import UserIn, UserOut, UserPatch
+
+Row = sa.Row[Any]
+
+OWN_TENANT_ROLES = frozenset({Role.TENANT_ADMIN, Role.USER, Role.VIEWER})
+"""Roles that live inside one tenant, and that its admin may give."""
+PEOPLE = "people"
+"""Topic announced whenever somebody's identity or rights change."""
+
+
+class Users:
+    """Users as their admins see them."""
+
+    def __init__(self, store: Store, accounts: Accounts, live_jobs: LiveJobs) -> None:
+        self._store, self._accounts, self._live_jobs = store, accounts, live_jobs
+
+    def list(self, caller: Principal, after: str | None, limit: int) -> Page[UserOut]:
+        query = users_query().where(visible(caller, users.c.tenant_id)).order_by(users.c.name).limit(limit + 1)
+        with self._store.read() as connection:
+            rows = connection.execute(query.where(users.c.name > after) if after else query).all()
+        items = [self._out(row) for row in rows[:limit]]
+        return Page[UserOut](items=items, next=items[-1].name if len(rows) > limit else None)
+
+    def get(self, caller: Principal, name: str) -> UserOut:
+        with self._store.read() as connection:
+            return self._out(find_user(connection, caller, name))
+
+    def create(self, caller: Principal, given: UserIn) -> UserOut:
+        """Add a user; one that was deleted comes back under its name, with what is given now."""
+        check_name(given.name, "user name")
+        changes = self._bindings(caller, given.model_dump(include={"unix_user", "run_as"}, exclude_none=True))
+        _may_give(caller, Role(given.role))
+        with self._store.write() as write:
+            tenant_id = find_tenant(write.connection, caller, given.tenant or caller.tenant).id
+            _free_uid(write, changes.get("unix_uid"), given.name)
+            insert_user(write, given.name, tenant_id, Role(given.role), **changes)
+            out = self._out(find_user(write.connection, caller, given.name))
+            write.event("user.created", given.name, tenant_id=tenant_id, data={"role": out.role, "tenant": out.tenant})
+            write.announce(PEOPLE)
+            write.answer(201, out.model_dump(mode="json"))
+        return out
+
+    def change(self, caller: Principal, name: str, patch: UserPatch) -> UserOut:
+        """Change what is given; `unix_user` and `run_as` given as null are unbound."""
+        given = patch.model_dump(include=patch.model_fields_set)
+        changes = self._bindings(caller, {k: given[k] for k in ("unix_user", "run_as") if k in given})
+        with self._store.write() as write:
+            row = find_user(write.connection, caller, name)
+            may_manage(caller, row)
+            changes |= self._changes(write, caller, row, given)
+            _free_uid(write, changes.get("unix_uid"), row.name)
+            _keep_an_admin(write.connection, row, changes)
+            write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
+            out = self._out(find_user(write.connection, caller, name))
+            write.event("user.changed", row.name, tenant_id=row.tenant_id, data={"changed": sorted(given)})
+            write.announce(PEOPLE)
+            write.answer(200, out.model_dump(mode="json"))
+        return out
+
+    def delete(self, caller: Principal, name: str, revoke_all: Callable[[Write, int], int]) -> None:
+        """Take a user out; what it used stays in the books. Raises StillInUse while it has jobs."""
+        with self._store.write() as write:
+            row = find_user(write.connection, caller, name)
+            may_manage(caller, row)
+            self._refuse_while_running(write.connection, row, "deleted")
+            changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": Role.USER}
+            _keep_an_admin(write.connection, row, changes)
+            revoke_all(write, row.id)
+            write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
+            write.event("user.deleted", row.name, tenant_id=row.tenant_id)
+            write.announce(PEOPLE)
+            write.answer(204, None)
+
+    def _changes(self, write: Write, caller: Principal, row: Row, given: dict[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if given.get("role") is not None:
+            _may_give(caller, Role(given["role"]))
+            changes["role"] = given["role"]
+        if given.get("disabled") is not None:
+            changes["disabled_ns"] = (row.disabled_ns or write.now_ns) if given["disabled"] else None
+        if given.get("tenant") is not None and given["tenant"] != row.tenant:
+            changes["tenant_id"] = find_tenant(write.connection, caller, given["tenant"]).id
+            self._refuse_while_running(write.connection, row, f"moved to {given['tenant']}")
+        return changes
+
+    def _bindings(self, caller: Principal, given: dict[str, str | None]) -> dict[str, Any]:
+        """Which Unix accounts a user is and runs as: for the pool's admins to say, never root over TCP."""
+        if given and not caller.may(Permission.MANAGE_POOL):
+            raise NotAllowed("only an admin binds users to Unix accounts", hint="leave unix_user and run_as out")
+        found = {key: wanted_account(self._accounts, name) if name else None for key, name in given.items()}
+        runs_as = found.get("run_as")
+        if runs_as is not None and runs_as.uid == 0:
+            raise BadOption("no job that comes over TCP runs as root", hint="name another account")
+        columns = {"unix_user": "unix_uid", "run_as": "run_as_uid"}
+        return {columns[key]: account.uid if account else None for key, account in found.items()}
+
+    def _refuse_while_running(self, connection: sa.Connection, row: Row, verb: str) -> None:
+        live = self._live_jobs(connection, None, row.id)
+        if live:
+            raise StillInUse(
+                f"{row.name} has {live} job{'s' if live > 1 else ''} and cannot be {verb}",
+                hint=f"gpupool ps --user {row.name}   shows them; gpupool stop ends one",
+                jobs=live,
+            )
+
+    def _out(self, row: Row) -> UserOut:
+        return UserOut(
+            name=row.name,
+            tenant=row.tenant,
+            role=row.role,
+            unix_user=self._account_name(row.unix_uid),
+            run_as=self._account_name(row.run_as_uid),
+            disabled=row.disabled_ns is not None,
+            created_ns=row.created_ns,
+        )
+
+    def _account_name(self, uid: int | None) -> str | None:
+        if uid is None:
+            return None
+        account = self._accounts.by_uid(uid)
+        return account.name if account else str(uid)
+
+
+def users_query() -> sa.Select[Any]:
+    """Users that are not deleted, each with its tenant's name."""
+    query = sa.select(users, tenants.c.name.label("tenant")).join_from(users, tenants)
+    return query.where(users.c.retired_ns.is_(None))
+
+
+def find_user(connection: sa.Connection, caller: Principal, name: str) -> Row:
+    """The user of that name in the caller's scope. Raises NotFound."""
+    query = users_query().where(users.c.name == name, visible(caller, users.c.tenant_id))
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NotFound(f"no user {name[:80]!r}", hint="gpupool user list")
+    return row
+
+
+def may_manage(caller: Principal, row: Row) -> None:
+    """Raise NotAllowed unless the caller may act for this user (its scope is checked already)."""
+    if caller.may(Permission.MANAGE_POOL):
+        return
+    if not caller.may(Permission.MANAGE_TENANT) or row.tenant_id != caller.tenant_id:
+        raise NotAllowed(f"{caller.user} may not manage other users", hint="ask your tenant's admin")
+    if Role(row.role) not in OWN_TENANT_ROLES:
+        raise NotAllowed(f"{row.name} has the role {row.role}, which only an admin manages", hint="ask an admin")
+
+
+def insert_user(write: Write, name: str, tenant_id: int, role: Role, **columns: Any) -> int:
+    """Add the user, or bring a deleted one of that name back. Raises NameTaken. Its id."""
+    values = {"run_as_uid": None, "unix_uid": None} | columns
+    values |= {"tenant_id": tenant_id, "role": str(role), "disabled_ns": None, "retired_ns": None}
+    old = write.execute(sa.select(users).where(users.c.name == name)).one_or_none()
+    if old is None:
+        return write.insert(users, name=name, created_ns=write.now_ns, **values)
+    if old.retired_ns is None:
+        raise NameTaken(f"there is already a user {name!r}", hint="gpupool user list")
+    write.execute(users.update().where(users.c.id == old.id).values(**values, generation=old.generation + 1))
+    return int(old.id)
+
+
+def free_user_name(connection: sa.Connection, account: UnixIdentity | None, uid: int) -> str:
+    """A user name for a Unix account: its own where that is possible and free, else one made from it."""
+    wanted = re.sub(r"[^A-Za-z0-9._-]", "-", account.name if account else f"uid-{uid}")[:40].strip("._-")
+    for name in (wanted or f"uid-{uid}", f"{wanted or 'uid'}-{uid}", *(f"uid-{uid}-{n}" for n in range(2, 100))):
+        if connection.execute(sa.select(users.c.id).where(users.c.name == name)).first() is None:
+            return check_name(name, "user name")
+    raise NameTaken(
+        f"no user name is left for uid {uid}", hint="an admin can bind it: gpupool user set NAME --unix-user"
+    )
+
+
+def _may_give(caller: Principal, role: Role) -> None:
+    if role not in OWN_TENANT_ROLES and not caller.may(Permission.MANAGE_POOL):
+        raise NotAllowed(
+            f"only an admin gives the role {role}", hint="a tenant's admin gives tenant-admin, user or viewer"
+        )
+
+
+def _free_uid(write: Write, uid: int | None, name: str) -> None:
+    """Take a Unix uid from a deleted user that still has it; refuse to take it from a living one."""
+    if uid is None:
+        return
+    other = write.execute(sa.select(users).where(users.c.unix_uid == uid, users.c.name != name)).one_or_none()
+    if other is not None and other.retired_ns is None:
+        raise NameTaken(
+            f"uid {uid} is already the user {other.name!r}",
+            hint=f"unbind it first: gpupool user set {other.name} --unix-user ''",
+        )
+    if other is not None:
+        write.execute(users.update().where(users.c.id == other.id).values(unix_uid=None))
+
+
+def _keep_an_admin(connection: sa.Connection, row: Row, changes: dict[str, Any]) -> None:
+    after = {"role": row.role, "disabled_ns": row.disabled_ns, "retired_ns": None} | changes
+    stays = after["role"] == Role.ADMIN and after["disabled_ns"] is None and after["retired_ns"] is None
+    if stays or row.role != Role.ADMIN or row.disabled_ns is not None:
+        return
+    others = users_query().where(users.c.role == Role.ADMIN, users.c.disabled_ns.is_(None), users.c.id != row.id)
+    if connection.execute(others.limit(1)).first() is None:
+        raise WrongState(
+            f"{row.name} is the pool's last admin and must stay one",
+            hint="make another first: gpupool user set NAME --role admin",
+        )
