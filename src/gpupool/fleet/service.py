@@ -3,7 +3,8 @@
 Writes nodes, devices and their spans, and is the only one that does; what sits on a card (used_milli,
 used_bytes, shares) is written by `allocations` with its seats. Decides nothing about placement and touches no
 hardware: agents tell it what they see. Usage and heartbeats are kept in memory only; they are news, not truth.
-An agent serves one node under the node's own name, or several under its own; heartbeats are the agent's.
+An agent serves one node under the node's own name, or several under its own; heartbeats, readiness and samples
+are the agent's, and may be told under its name or that of any of its nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from gpupool.model.device import DeviceState
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, Write
 from gpupool.wire.common import Page
-from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut
+from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut, UsageOut
 
 HEARTBEAT_SECONDS = 25
 SILENT_AFTER_SECONDS = 3 * HEARTBEAT_SECONDS
@@ -51,6 +52,7 @@ class Fleet:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
+        self._agents: dict[str, str] = {}  # which agent serves each node
         self._seen: dict[str, int] = {}  # by agent
         self._awaited: dict[str, int] = {}  # since when each agent's next heartbeat is awaited
         self._silent: set[str] = set()
@@ -62,9 +64,10 @@ class Fleet:
         """A server starts: no node counts as ready until its agent has told what became of every job."""
         with self._store.write() as write:
             write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
-            agents = write.execute(sa.select(nodes.c.agent).distinct()).scalars().all()
+            agents = {row.name: row.agent for row in write.execute(sa.select(nodes.c.name, nodes.c.agent))}
         with self._lock:
-            self._awaited = dict.fromkeys(agents, self._store.clock.now_ns())
+            self._agents = agents
+            self._awaited = dict.fromkeys(agents.values(), self._store.clock.now_ns())
 
     def register(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
         """Take in what a node's agent says it has. The same again changes nothing but `last_seen_ns`.
@@ -77,12 +80,19 @@ class Fleet:
         with self._store.write() as write:
             node = self._upsert_node(write, name, body, principal)
             self._write_cards(write, node, body)
-        self.seen(body.agent or name)
+        with self._lock:
+            self._agents[name] = body.agent or name
+        self.seen(name)
         return self.node(name)
 
-    def seen(self, agent: str) -> None:
+    def agent_of(self, name: str) -> str:
+        """The agent that serves a node; any other name is an agent's own."""
+        with self._lock:
+            return self._agents.get(name, name)
+
+    def seen(self, name: str) -> None:
         """A known agent's heartbeat. Costs a dictionary entry; nodes that were silent are ready again."""
-        now_ns = self._store.clock.now_ns()
+        now_ns, agent = self._store.clock.now_ns(), self.agent_of(name)
         with self._lock:
             self._seen[agent] = self._awaited[agent] = now_ns
             back = agent in self._silent
@@ -90,8 +100,9 @@ class Fleet:
         if back:
             self._make_ready(agent)
 
-    def mark_ready(self, agent: str) -> None:
+    def mark_ready(self, name: str) -> None:
         """The agent has told everything its nodes had. Idempotent. Raises NotFound for an unknown agent."""
+        agent = self.agent_of(name)
         with self._store.read() as connection:
             rows = served(connection, agent)
         if not rows:
@@ -118,7 +129,8 @@ class Fleet:
             self._mark_silent(agent)
         return max(0.001, (min(due, default=now_ns) + patience_ns - now_ns) / _NS)
 
-    def is_silent(self, agent: str) -> bool:
+    def is_silent(self, name: str) -> bool:
+        agent = self.agent_of(name)
         with self._lock:
             return agent in self._silent
 
@@ -222,20 +234,22 @@ class Fleet:
         _move(write, drained, DeviceState.OBSERVED, "device.released")
         spans.sync(write, [row for row in rows if row.state == DeviceState.LOST])
 
-    def observe(self, agent: str, samples: Sequence[DeviceSample]) -> None:
+    def observe(self, name: str, samples: Sequence[DeviceSample]) -> None:
         """What an agent's cards do now. Usage is remembered; a change of health is written, with an event.
 
         Samples of cards that are not on its nodes are ignored.
         """
         if not samples:
             return
+        agent = self.agent_of(name)
         with self._store.read() as connection:
             known = agent_cards(connection, agent, [s.uuid for s in samples])
         now_ns = self._store.clock.now_ns()
         told = {sample.uuid: sample for sample in samples if sample.uuid in known}
         with self._lock:
             for uuid, sample in told.items():
-                self._observed[uuid] = Observation(now_ns, sample.usage, tuple(sample.unmanaged))
+                if sample.usage != UsageOut() or sample.health is None:  # news of health alone says nothing of use
+                    self._observed[uuid] = Observation(now_ns, sample.usage, tuple(sample.unmanaged))
         if any(_healthier(known[uuid], sample) for uuid, sample in told.items()):
             self._write_health(agent, told)
 
@@ -366,7 +380,7 @@ def _set_ready(write: Write, rows: Sequence[Any], ready: bool) -> None:
     if rows:
         write.execute(nodes.update().where(nodes.c.id.in_([row.id for row in rows])).values(ready=ready))
         write.touch_ledger()
-        write.announce("fleet", *(("node", row.name) for row in rows))
+        write.announce("fleet")
 
 
 def _healthier(row: Any, sample: DeviceSample) -> bool:
