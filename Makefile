@@ -35,13 +35,12 @@ demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 	@$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)
 
-check: setup  ## ruff, strict types, import contracts
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/mypy -p bench -p tests.support
-	@$(BIN)/mypy tools/get_uv.py
-	@$(BIN)/lint-imports
+check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
+	@failed=0; \
+	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
+	  'mypy tools/get_uv.py' 'lint-imports'; do \
+	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
+	done; exit $$failed
 
 bench: setup  ## the figures the docs quote, beside Slurm's; ARGS='array faults' picks
 	@$(BIN)/python -m bench $(ARGS)
