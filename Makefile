@@ -23,6 +23,7 @@ help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## get what is needed (uv included) and leave .venv/bin/gpupool; instant when nothing changed
+	@:
 
 $(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.py
 	@echo "make setup: .venv from uv.lock" >&2
