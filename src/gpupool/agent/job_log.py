@@ -1,0 +1,77 @@
+"""A job's output by absolute offset, while it is written and rotated, and long after.
+
+The supervisor names each segment by the offset of its first byte and never renames one, so reading needs no agreement
+with the writer. Must not know what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PREFIX: Final = "log."
+_ATTEMPTS: Final = 100
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """`data` begins at `offset`; `dropped_bytes` lie between what was asked and that. Ask next for `next_offset`."""
+
+    offset: int
+    data: bytes
+    dropped_bytes: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.offset + len(self.data)
+
+
+def _segments(job_dir: Path) -> list[tuple[int, Path]]:
+    with os.scandir(job_dir) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(_PREFIX)]
+    starts = [(int(name[len(_PREFIX) :]), job_dir / name) for name in names if name[len(_PREFIX) :].isdecimal()]
+    return sorted(starts)
+
+
+def log_files(job_dir: Path) -> tuple[Path, ...]:
+    """The segments on disk, oldest first."""
+    return tuple(path for _, path in _segments(job_dir))
+
+
+def _read_segments(segments: list[tuple[int, Path]], offset: int, limit: int) -> LogChunk:
+    first = segments[0][0] if segments else 0
+    start = max(offset, first)
+    parts: list[bytes] = []
+    at = start
+    for number, (begin, path) in enumerate(segments):
+        is_last = number + 1 == len(segments)
+        if limit <= 0 or (not is_last and segments[number + 1][0] <= at) or begin > at:
+            continue
+        with path.open("rb") as file:
+            file.seek(at - begin)
+            parts.append(file.read(limit))
+        at += len(parts[-1])
+        limit -= len(parts[-1])
+    return LogChunk(start, b"".join(parts), max(0, first - offset))
+
+
+def read_log(job_dir: Path, offset: int, limit: int) -> LogChunk:
+    """Up to `limit` bytes from absolute `offset`. Empty data means that there is no more yet.
+
+    What rotation has removed is skipped and counted in `dropped_bytes`.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return _read_segments(_segments(job_dir), offset, limit)
+        except FileNotFoundError:  # rotated away between the listing and the reading
+            if not job_dir.is_dir():
+                raise
+    raise TimeoutError(f"{job_dir}: the log is rotated faster than it can be read; make log_max_bytes larger")
+
+
+def log_end(job_dir: Path) -> int:
+    """The absolute offset behind the last byte on disk."""
+    segments = _segments(job_dir)
+    return segments[-1][0] + segments[-1][1].stat().st_size if segments else 0

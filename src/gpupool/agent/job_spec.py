@@ -1,0 +1,169 @@
+"""What the supervisor is told about a job: the file `JOB/spec`, written and read back.
+
+Must not know how a job is started or who asked for it. The format is the supervisor's (docs/reference/supervisor.md):
+a first line, then NUL-terminated `key=value` records.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+HEADER: Final = b"gpupool-job 1\n"
+MAX_SPEC_BYTES: Final = 4 * 1024 * 1024
+
+
+class BadSpec(Exception):
+    """The supervisor would refuse, or has refused, this job description. Nothing was started."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A resource limit: soft and hard in the units of setrlimit(2); None is unlimited."""
+
+    soft: int | None
+    hard: int | None
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job as the supervisor sees it. `job_id` must be unique on the host: orphans are known by it.
+
+    `uid` and `gid` left out mean the supervisor's own. `limits` maps the lower-case name of a limit without RLIMIT_
+    ("nofile", "core"). `device_deny` and `device_allow` hold rules like "c 195:1 rwm"; an exception in
+    `device_allow` works on cgroup v2 only.
+    """
+
+    job_id: str
+    arguments: tuple[str, ...]
+    directory: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    umask: int = 0o022
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    stdio: Literal["log", "attach"] = "log"
+    log_max_bytes: int = 16 * 1024 * 1024
+    log_files: int = 4
+    share_directory: str | None = None
+    share_mount: str | None = None
+    max_seconds: int | None = None
+    grace_seconds: int = 10
+    attach_seconds: int = 30
+    cgroups: tuple[str, ...] = ()
+    device_deny: tuple[str, ...] = ()
+    device_allow: tuple[str, ...] = ()
+    owner_uid: int | None = None
+
+
+# Keys whose value is one field, as text, and left out when the field is None.
+_SINGLE: Final = {
+    "job": "job_id",
+    "cwd": "directory",
+    "uid": "uid",
+    "gid": "gid",
+    "stdio": "stdio",
+    "log_max_bytes": "log_max_bytes",
+    "log_files": "log_files",
+    "share_dir": "share_directory",
+    "share_mount": "share_mount",
+    "max_seconds": "max_seconds",
+    "grace_seconds": "grace_seconds",
+    "attach_seconds": "attach_seconds",
+    "owner_uid": "owner_uid",
+}
+_REPEATED: Final = {
+    "arg": "arguments",
+    "group": "groups",
+    "cgroup": "cgroups",
+    "device_deny": "device_deny",
+    "device_allow": "device_allow",
+}
+_INTEGERS: Final = frozenset(
+    "uid gid log_max_bytes log_files max_seconds grace_seconds attach_seconds owner_uid groups".split()
+)
+
+
+def _limit_text(value: int | None) -> str:
+    return "unlimited" if value is None else str(value)
+
+
+def _records(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    for key, name in _SINGLE.items():
+        value = getattr(spec, name)
+        if value is not None:
+            yield key, str(value)
+    yield "umask", f"{spec.umask:o}"
+    for key, name in _REPEATED.items():
+        for value in getattr(spec, name):
+            yield key, str(value)
+    for name, limit in spec.limits.items():
+        yield "rlimit", f"{name}:{_limit_text(limit.soft)}:{_limit_text(limit.hard)}"
+    for name, value in spec.environment.items():
+        if not name or "=" in name:
+            raise BadSpec(f"an environment variable cannot be called {name!r}")
+        yield "env", f"{name}={value}"
+
+
+def encode(spec: JobSpec) -> bytes:
+    """The bytes of `JOB/spec`. Raises BadSpec for what the format cannot carry."""
+    parts = [HEADER]
+    for key, value in _records(spec):
+        if "\0" in value:
+            raise BadSpec(f"{key} holds a NUL character, which no program can receive: {value[:40]!r}")
+        parts.append(key.encode() + b"=" + os.fsencode(value) + b"\0")
+    whole = b"".join(parts)
+    if len(whole) > MAX_SPEC_BYTES:
+        raise BadSpec(f"command and environment take {len(whole)} bytes; {MAX_SPEC_BYTES} is the most")
+    return whole
+
+
+def _read_limit(value: str) -> tuple[str, Limit]:
+    name, soft, hard = value.split(":")
+    return name, Limit(*(None if part == "unlimited" else int(part) for part in (soft, hard)))
+
+
+def decode(content: bytes) -> JobSpec:
+    """What `encode` wrote. Raises BadSpec when the file is from another version or cut short."""
+    if not content.startswith(HEADER) or not content.endswith(b"\0"):
+        raise BadSpec("the job description is from another version, or cut short")
+    found: dict[str, Any] = {name: [] for name in _REPEATED.values()}
+    environment: dict[str, str] = {}
+    limits: dict[str, Limit] = {}
+    for record in content[len(HEADER) : -1].split(b"\0"):
+        key, _, value = os.fsdecode(record).partition("=")
+        if key == "env":
+            environment.__setitem__(*value.split("=", 1))
+        elif key == "rlimit":
+            limits.__setitem__(*_read_limit(value))
+        elif key == "umask":
+            found["umask"] = int(value, 8)
+        elif name := _REPEATED.get(key):
+            found[name].append(int(value) if name in _INTEGERS else value)
+        elif name := _SINGLE.get(key):
+            found[name] = int(value) if name in _INTEGERS else value
+        else:
+            raise BadSpec(f"unknown key {key!r} in the job description: written by a newer gpupool?")
+    found |= {name: tuple(found[name]) for name in _REPEATED.values()}
+    return JobSpec(**found, environment=environment, limits=limits)
+
+
+def write_spec(job_dir: Path, spec: JobSpec) -> None:
+    """Writes `JOB/spec` whole or not at all. The directory must exist. Idempotent; blocks for one fsync."""
+    temporary = job_dir / "spec.tmp"
+    content = encode(spec)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, job_dir / "spec")
+
+
+def read_spec(job_dir: Path) -> JobSpec:
+    """The description in a job's directory. Raises FileNotFoundError or BadSpec."""
+    return decode((job_dir / "spec").read_bytes())
