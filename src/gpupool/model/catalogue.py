@@ -26,7 +26,7 @@ class CardModel:
     memory_mib: int
     architecture: str
     compute_capability: tuple[int, int] | None
-    multiprocessors: int
+    multiprocessors: int | None
     pci_ids: tuple[str, ...]
     vendor: str = "nvidia"
 
@@ -188,10 +188,15 @@ def find_model(name: str, known: Iterable[str]) -> str | None:
 def nearest_model(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that looks most like `name`, for "did you mean"; None when nothing is like it.
 
-    >>> nearest_model("H2OO", ["A100-40G", "H20", "H200"])
-    'H200'
+    The beginning of a name means the first name that goes on from there.
+
+    >>> nearest_model("H2OO", ["A100-40G", "H20", "H200"]), nearest_model("A100", ["A10", "A100-40G"])
+    ('H200', 'A100-40G')
     """
     by_key = {_looks(k): k for k in sorted(known)}
+    begun = [name_known for key, name_known in by_key.items() if len(_key(name)) > 1 and key.startswith(_looks(name))]
+    if begun:
+        return begun[0]
     near = difflib.get_close_matches(_looks(name), by_key, n=1, cutoff=0.5)
     return by_key[near[0]] if near else None
 

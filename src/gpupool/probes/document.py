@@ -6,26 +6,28 @@
        "nvlinks": [[0, 1, 4]],                       (card, card, number of links)
        "domains": {"pcie-switch": [[0, 1]]}}]}       (cards by index; kinds as in `model.topology`)
 
-What a card entry leaves out comes from the catalogue. A file holds no uuids: a machine read from one is
-simulated, whatever it was recorded from, and its uuids are made from the pool's seed, so that the same pool
-always has the same cards. This module knows the format, not where files lie.
+What a card entry leaves out comes from the catalogue; one that is not listed there gives product and
+memory. A file holds no uuids: a machine read from one is simulated, whatever it was recorded from, and its
+uuids are made from the pool's seed, so that the same pool always has the same cards. This module knows the
+format, not where files lie.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from typing import Any
 
 from gpupool.base.errors import BadMachine, UnknownModel
+from gpupool.base.ids import check_name
 from gpupool.model.catalogue import CATALOGUE, CardModel, find_model, nearest_model
 from gpupool.model.device import Device, Health
 from gpupool.model.partition import PartitionProfile
 from gpupool.model.topology import Link, LinkKind, Topology
 from gpupool.probes.contract import Machine
+from gpupool.probes.entry import Entry, whole
 from gpupool.probes.mig_tables import mig_profiles
 
 FORMAT = 1
@@ -34,26 +36,11 @@ MAX_NODES = 10_000
 MAX_CARDS = 20_000
 
 _CARD_KEYS = frozenset(
-    [
-        "model",
-        "count",
-        "product",
-        "memory_mib",
-        "numa_node",
-        "labels",
-        "pci_address",
-        "architecture",
-        "compute_capability",
-        "multiprocessors",
-        "driver_version",
-        "ecc_enabled",
-        "partitioned",
-        "profiles",
-        "vendor",
-    ]
+    {"model", "count", "vendor", "product", "memory_mib", "numa_node", "labels", "pci_address", "architecture"}
+    | {"compute_capability", "multiprocessors", "driver_version", "ecc_enabled", "partitioned", "profiles"}
 )
 _MACHINE_KEYS = frozenset(
-    ["name", "cards", "nvlinks", "domains", "cpu_count", "memory_mib", "driver_version", "cuda_version", "note"]
+    {"name", "note", "cards", "nvlinks", "domains", "cpu_count", "memory_mib", "driver_version", "cuda_version"}
 )
 
 
@@ -61,39 +48,40 @@ def read_machines(document: object, seed: str = "") -> tuple[Machine, ...]:
     """The machines a document describes, all simulated. Raises BadMachine or UnknownModel, naming the
     place.
     """
-    root = _mapping(document, "the file")
-    if root.get("format") != FORMAT:
-        raise BadMachine(f"The machine file says format {root.get('format')!r}; this gpupool reads {FORMAT}")
-    entries = _sequence(root.get("machines"), '"machines"')
-    machines = tuple(read_machine(_mapping(m, f"machine {i}"), seed, f"sim-{i}") for i, m in enumerate(entries))
+    root = Entry(document, "the file", frozenset({"format", "machines"}))
+    if root.integer("format") != FORMAT:
+        raise BadMachine(f"The machine file is of format {root.integer('format')}; this gpupool reads {FORMAT}")
+    entries = root.sequence("machines")
+    check_size(len(entries), 1, len(entries))
+    machines = tuple(read_machine(entry, seed, f"sim-{i}") for i, entry in enumerate(entries))
     totals = [len(m.devices) for m in machines]
-    check_size(len(totals), max(totals, default=0), sum(totals))
+    check_size(len(totals), max(totals), sum(totals))
     twice = [name for name, times in Counter(m.name for m in machines).items() if times > 1]
     if twice:
         raise BadMachine(f"Two machines are named {twice[0]!r}; every machine needs its own name")
     return machines
 
 
-def read_machine(entry: Mapping[str, Any], seed: str, default_name: str) -> Machine:
+def read_machine(value: object, seed: str, default_name: str) -> Machine:
     """One machine of a document; `default_name` is used where it has none."""
-    name = str(entry.get("name", default_name))
-    _no_strangers(entry, _MACHINE_KEYS, f"machine {name!r}")
-    listed = _sequence(entry.get("cards"), f'"cards" of {name!r}')
-    cards = [_mapping(card, f"a card of {name!r}") for card in listed]
-    total = sum(_count(card, name) for card in cards)
-    check_size(1, total, total)
+    entry = Entry(value, f"machine {default_name!r}", _MACHINE_KEYS)
+    name = check_name(entry.text("name") or default_name, "the machine's name")
+    cards = [Entry(card, f"a card of {name!r}", _CARD_KEYS) for card in entry.sequence("cards")]
+    counts = [card.integer("count") or 1 for card in cards]
+    check_size(1, sum(counts), sum(counts))
     devices: list[Device] = []
-    for card in cards:
-        for _ in range(_count(card, name)):
-            devices.append(_device(card, entry, seed, name, len(devices)))
+    for card, count in zip(cards, counts, strict=True):
+        first = _device(card, entry, len(devices))
+        indices = range(len(devices), len(devices) + count)
+        devices += [replace(first, uuid=simulated_uuid(seed, name, i), index=i) for i in indices]
     return Machine(
         name=name,
         devices=tuple(devices),
-        topology=_topology(entry, devices, name),
-        cpu_count=_integer(entry, "cpu_count", name),
-        memory_bytes=_mib(entry, name),
-        driver_version=entry.get("driver_version"),
-        cuda_version=entry.get("cuda_version"),
+        topology=_topology(entry, devices),
+        cpu_count=entry.integer("cpu_count"),
+        memory_bytes=entry.mib("memory_mib"),
+        driver_version=entry.text("driver_version"),
+        cuda_version=entry.text("cuda_version"),
         simulated=True,
     )
 
@@ -153,67 +141,105 @@ def check_size(nodes: int, most_cards: int, all_cards: int) -> None:
         raise BadMachine(f"Too large to simulate: {asked}", hint=f"The limits are {limits}.")
 
 
-def _device(card: Mapping[str, Any], machine: Mapping[str, Any], seed: str, node: str, index: int) -> Device:
-    where = f"card {index} of {node!r}"
-    model = known_model(str(card.get("model", "")))
-    capability = card.get("compute_capability", model.compute_capability)
-    profiles = card.get("profiles")
+def _device(card: Entry, machine: Entry, index: int) -> Device:
+    """A card without its uuid."""
+    model = _model(card)
     return Device(
-        uuid=simulated_uuid(seed, node, index),
+        uuid="",
         index=index,
-        vendor=str(card.get("vendor", model.vendor)),
-        product=str(card.get("product", model.products[0])),
+        vendor=card.text("vendor") or model.vendor,
+        product=card.text("product") or model.products[0],
         model=model.name,
-        memory_bytes=_mib(card, where) or model.memory_mib << 20,
-        pci_address=card.get("pci_address"),
-        numa_node=_integer(card, "numa_node", where, least=0),
+        memory_bytes=card.mib("memory_mib") or model.memory_mib << 20,
+        pci_address=card.text("pci_address"),
+        numa_node=card.integer("numa_node", least=0),
         simulated=True,
         health=Health.OK,
-        labels={str(k): str(v) for k, v in _mapping(card.get("labels", {}), f"labels of {where}").items()},
-        architecture=card.get("architecture", model.architecture),
-        compute_capability=None if capability is None else (int(capability[0]), int(capability[1])),
-        multiprocessors=_integer(card, "multiprocessors", where) or model.multiprocessors,
-        driver_version=card.get("driver_version", machine.get("driver_version")),
-        ecc_enabled=card.get("ecc_enabled"),
-        partitioned=card.get("partitioned"),
-        profiles=mig_profiles(model.name) if profiles is None else _profiles(profiles, where),
+        labels={key: str(value) for key, value in card.entry("labels").items()},
+        architecture=card.text("architecture") or model.architecture,
+        compute_capability=_capability(card) or model.compute_capability,
+        multiprocessors=card.integer("multiprocessors") or model.multiprocessors,
+        driver_version=card.text("driver_version") or machine.text("driver_version"),
+        ecc_enabled=card.flag("ecc_enabled"),
+        partitioned=card.flag("partitioned"),
+        profiles=_profiles(card) if card.has("profiles") else mig_profiles(model.name),
     )
 
 
-def _profiles(entries: object, where: str) -> tuple[PartitionProfile, ...]:
-    shapes = [dict(_mapping(p, f"a profile of {where}")) for p in _sequence(entries, f"profiles of {where}")]
-    try:
-        return tuple(PartitionProfile(**(s | {"starts": tuple(s["starts"])})) for s in shapes)
-    except (TypeError, KeyError) as problem:
-        raise BadMachine(f"A profile of {where} is not understood: {problem}") from problem
+def _model(card: Entry) -> CardModel:
+    """The catalogue's entry, or one made of the card's own words when a recorded card is not listed."""
+    name, product, memory = card.text("model") or "", card.text("product"), card.integer("memory_mib")
+    if name and product and memory and find_model(name, CATALOGUE) is None:
+        return CardModel(name, (product,), memory, "", None, None, ())
+    return known_model(name)
 
 
-def _topology(entry: Mapping[str, Any], devices: list[Device], name: str) -> Topology:
+def _capability(card: Entry) -> tuple[int, int] | None:
+    numbers = card.sequence("compute_capability")
+    if len(numbers) not in (0, 2):
+        raise BadMachine(f'"compute_capability" of {card.where} must be two numbers, not {numbers!r}')
+    return (whole(numbers[0], card.where, 0), whole(numbers[1], card.where, 0)) if numbers else None
+
+
+def _profiles(card: Entry) -> tuple[PartitionProfile, ...]:
+    known = frozenset(field.name for field in fields(PartitionProfile))
+    entries = [Entry(p, f"a profile of {card.where}", known) for p in card.sequence("profiles")]
+    return tuple(_profile(entry) for entry in entries)
+
+
+def _profile(entry: Entry) -> PartitionProfile:
+    name, numbers = entry.text("name"), [entry.integer(key) for key in ("size", "memory_bytes", "max_count")]
+    size, memory_bytes, max_count = numbers
+    if not name or size is None or memory_bytes is None or max_count is None:
+        raise BadMachine(f"{entry.where} needs name, size, memory_bytes, max_count and starts")
+    return PartitionProfile(
+        name=name,
+        size=size,
+        memory_bytes=memory_bytes,
+        starts=tuple(whole(start, f"a start of {entry.where}", 0) for start in entry.sequence("starts")),
+        max_count=max_count,
+        gpu_milli=entry.integer("gpu_milli", least=0) or 0,
+        profile_id=entry.integer("profile_id", least=0),
+        media=entry.flag("media") or False,
+    )
+
+
+def _topology(entry: Entry, devices: list[Device]) -> Topology:
     uuids = tuple(device.uuid for device in devices)
-
-    def uuid(index: object) -> str:
-        if not isinstance(index, int) or not 0 <= index < len(uuids):
-            raise BadMachine(f"Machine {name!r} has cards 0 to {len(uuids) - 1}, but a link names {index!r}")
-        return uuids[index]
-
-    links = []
-    for link in _sequence(entry.get("nvlinks", []), f"nvlinks of {name!r}"):
-        if not isinstance(link, list) or len(link) != 3 or link[0] == link[1]:
-            raise BadMachine(f"A link of {name!r} must be [card, other card, count], not {link!r}")
-        links.append(Link(uuid(link[0]), uuid(link[1]), LinkKind.NVLINK, int(link[2])))
-    domains = {
-        _kind(kind, name): tuple(frozenset(uuid(i) for i in _sequence(g, f"{kind} of {name!r}")) for g in groups)
-        for kind, groups in _mapping(entry.get("domains", {}), f"domains of {name!r}").items()
-    }
+    links = tuple(_link(link, uuids, entry.where) for link in entry.sequence("nvlinks"))
+    given = entry.entry("domains")
+    domains = {_kind(kind, entry.where): _groups(given, kind, uuids) for kind, _ in given.items()}
     numa = {device.uuid: device.numa_node for device in devices if device.numa_node is not None}
-    return Topology(uuids, tuple(links), numa, domains)
+    return Topology(uuids, links, numa, domains)
 
 
-def _kind(text: str, name: str) -> LinkKind:
-    switched = (LinkKind.NVSWITCH, LinkKind.PCIE_SWITCH, LinkKind.HOST_BRIDGE)
-    if text not in switched:
-        known = ", ".join(switched)
-        raise BadMachine(f"Machine {name!r} has domains of kind {text!r}; known kinds: {known}")
+def _link(link: object, uuids: tuple[str, ...], where: str) -> Link:
+    if not isinstance(link, list) or len(link) != 3 or link[0] == link[1]:
+        raise BadMachine(f"A link of {where} must be [card, other card, count], not {link!r}")
+    a, b = (_uuid(index, uuids, where) for index in link[:2])
+    return Link(a, b, LinkKind.NVLINK, whole(link[2], f"the count of a link of {where}", 1))
+
+
+def _groups(given: Entry, kind: str, uuids: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    groups = given.sequence(kind)
+    if not all(isinstance(group, list) for group in groups):
+        raise BadMachine(f'"{kind}" of {given.where} must be a list of lists of cards')
+    found = tuple(frozenset(_uuid(index, uuids, given.where) for index in group) for group in groups)
+    if sum(len(group) for group in found) != len(frozenset().union(*found)):
+        raise BadMachine(f'"{kind}" of {given.where} has a card in two sets')
+    return found
+
+
+def _uuid(index: object, uuids: tuple[str, ...], where: str) -> str:
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(uuids):
+        raise BadMachine(f"{where} has cards 0 to {len(uuids) - 1}, but names card {index!r}")
+    return uuids[index]
+
+
+def _kind(text: str, where: str) -> LinkKind:
+    known = (LinkKind.NVSWITCH, LinkKind.PCIE_SWITCH, LinkKind.HOST_BRIDGE, LinkKind.NUMA)
+    if text not in known:
+        raise BadMachine(f"{where} has domains of kind {text!r}; known kinds: {', '.join(known)}")
     return LinkKind(text)
 
 
@@ -235,41 +261,3 @@ def _write_card(device: Device) -> dict[str, Any]:
         "profiles": [asdict(p) | {"starts": list(p.starts)} for p in device.profiles],
     }
     return {k: v for k, v in card.items() if v not in (None, {}) and (v != [] or k == "profiles")}
-
-
-def _count(card: Mapping[str, Any], name: str) -> int:
-    _no_strangers(card, _CARD_KEYS, f"a card of {name!r}")
-    count = _integer(card, "count", f"a card of {name!r}", least=1)
-    return 1 if count is None else count
-
-
-def _integer(entry: Mapping[str, Any], key: str, where: str, least: int = 1) -> int | None:
-    value = entry.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise BadMachine(f'"{key}" of {where} must be a whole number of at least {least}, not {value!r}')
-    return value
-
-
-def _mib(entry: Mapping[str, Any], where: str) -> int | None:
-    value = _integer(entry, "memory_mib", where)
-    return None if value is None else value << 20
-
-
-def _mapping(value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise BadMachine(f"{what} must be an object with keys, not {type(value).__name__}")
-    return value
-
-
-def _sequence(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise BadMachine(f"{what} must be a list, not {type(value).__name__}")
-    return value
-
-
-def _no_strangers(entry: Mapping[str, Any], known: frozenset[str], what: str) -> None:
-    if strangers := sorted(set(entry) - known):
-        hint = f"Known keys: {', '.join(sorted(known))}"
-        raise BadMachine(f"{what} has an unknown key {strangers[0]!r}", hint=hint)

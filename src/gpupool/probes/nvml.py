@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import Unavailable
-from gpupool.model.catalogue import canonical_model
+from gpupool.model.catalogue import CATALOGUE, canonical_model
 from gpupool.model.device import Device, DeviceUsage, Health, Process
 from gpupool.model.partition import Partition, PartitionProfile, Placement
 from gpupool.model.topology import Link, LinkKind, Topology
@@ -83,7 +83,8 @@ class NvmlProbe:
     def scan(self) -> Machine:
         self._start()
         handles = dict(self._handles())
-        devices = tuple(self._device(index, handle) for index, handle in handles.items())
+        found = (self._device(index, handle) for index, handle in handles.items())
+        devices = tuple(device for device in found if device.memory_bytes)  # else nothing is known of it
         by_uuid = {device.uuid: handles[device.index] for device in devices}
         return Machine(
             name=platform.node(),
@@ -167,7 +168,7 @@ class NvmlProbe:
         pci = self._ask(nvml.nvmlDeviceGetPciInfo, handle)
         address = None if pci is None else pci_address(_text(pci.busId))
         product = str(self._ask(nvml.nvmlDeviceGetName, handle) or "")
-        memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+        model = canonical_model(product, None if pci is None else _pci_id(pci.pciDeviceId))
         minor = self._ask(nvml.nvmlDeviceGetMinorNumber, handle)
         health, reason = self._health(uuid, handle)
         profiles = tuple(self._profiles(handle))
@@ -178,8 +179,8 @@ class NvmlProbe:
             index=index,
             vendor="nvidia",
             product=product,
-            model=canonical_model(product, None if pci is None else _pci_id(pci.pciDeviceId)),
-            memory_bytes=0 if memory is None else int(memory.total),
+            model=model,
+            memory_bytes=self._memory_bytes(handle, model),
             pci_address=address,
             numa_node=self._numa_node(address),
             device_paths=(*(() if minor is None else (f"/dev/nvidia{minor}",)), *self._drm_nodes(address)),
@@ -193,6 +194,15 @@ class NvmlProbe:
             profiles=profiles,
             partitions=tuple(self._partitions(uuid, handle, profiles)) if partitioned else (),
         )
+
+    def _memory_bytes(self, handle: Any, model: str) -> int:
+        """As the driver says; of a card it has lost, what cards of this model have, and 0 for a model
+        unknown.
+        """
+        memory = self._ask(self._nvml.nvmlDeviceGetMemoryInfo, handle)
+        if memory is not None:
+            return int(memory.total)
+        return CATALOGUE[model].memory_mib << 20 if model in CATALOGUE else 0
 
     def _drm_nodes(self, address: str | None) -> tuple[str, ...]:
         """The graphics nodes of the same card: a second way in, which hiding a card must close as well."""

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import select
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib import resources
@@ -83,7 +84,9 @@ class SimulatedProbe:
         self._control = control_dir
         self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._watch = None if control_dir is None else _watch_directory(control_dir)
+        self._watch = _watch_directory(control_dir)
+        self._waiting = threading.Lock()
+        self._closed = False
 
     def available(self) -> Availability:
         return Availability(True, "simulated machines need nothing")
@@ -103,19 +106,23 @@ class SimulatedProbe:
         return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}
 
     def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
-        if events := self._changes():
-            return events
-        watched = [self._wake] if self._watch is None else [self._wake, self._watch]
-        readable, _, _ = select.select(watched, [], [], timeout_seconds)
-        if self._watch in readable:
-            os.read(self._watch, 65536)
-        return self._changes() if readable else ()
+        with self._waiting:
+            events = () if self._closed else self._changes()
+            if events or self._closed:
+                return events
+            readable, _, _ = select.select([self._wake, self._watch], [], [], timeout_seconds)
+            if self._watch in readable:
+                os.read(self._watch, 65536)
+            return self._changes() if self._watch in readable else ()
 
     def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         os.eventfd_write(self._wake, 1)
-        if self._watch is not None:
+        with self._waiting:  # the waiting thread must have left the descriptors before they go
+            os.close(self._wake)
             os.close(self._watch)
-            self._watch = None
 
     def _changes(self) -> tuple[HealthEvent, ...]:
         """What differs from what was told last time, and remember it as told."""
@@ -221,12 +228,14 @@ def _load(path: Path) -> Any:
         raise BadMachine(f"{path} is not JSON: {problem}") from problem
 
 
-def _watch_directory(path: Path) -> int:
-    """An inotify descriptor that becomes readable when a file in `path` is written or renamed; inotify(7)."""
+def _watch_directory(path: Path | None) -> int:
+    """A descriptor that becomes readable when a file in `path`, if any, is written or renamed; inotify(7)."""
     libc = ctypes.CDLL(None, use_errno=True)
     close_write, moved_to, deleted, cloexec, nonblock = 0x8, 0x80, 0x200, 0o2000000, 0o4000
     wanted = close_write | moved_to | deleted
     descriptor = int(libc.inotify_init1(cloexec | nonblock))
-    if descriptor < 0 or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0:
+    if descriptor >= 0 and path is None:
+        return descriptor
+    if descriptor < 0 or path is None or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0:
         raise OSError(ctypes.get_errno(), "cannot watch", str(path))
     return descriptor

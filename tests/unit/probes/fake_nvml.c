@@ -182,7 +182,7 @@ int nvmlDeviceGetMigMode(const card *c, u32 *now, u32 *pending) {
     return *now = *pending = (u32)cut(c), OK;
 }
 int nvmlDeviceGetGpuInstanceProfileInfoV(const card *c, u32 at, profile *to) {
-    if (c->plain) return NOT_SUPPORTED;
+    if (c->plain || cards() != PAIR) return NOT_SUPPORTED;
     for (int i = 0; i < SHAPE_COUNT; i++)
         if (SHAPES[i].at == at) {
             u32 version = to->version;

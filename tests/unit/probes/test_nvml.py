@@ -32,6 +32,8 @@ def sysfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for address, node in (("0000:3b:00.0", "1"), ("0000:3c:00.0", "-1")):
         (root / "bus/pci/devices" / address).mkdir(parents=True)
         (root / "bus/pci/devices" / address / "numa_node").write_text(f"{node}\n")
+    for node in ("card1", "renderD128"):
+        (root / "bus/pci/devices/0000:3c:00.0/drm" / node).mkdir(parents=True)
     return root
 
 
@@ -62,6 +64,10 @@ def test_a_card_is_described_with_what_the_driver_and_the_kernel_say(pair: dict[
     assert (card["architecture"], card["compute_capability"]) == ("hopper", [9, 0])
     assert (card["driver_version"], card["ecc_enabled"], card["simulated"]) == ("580.95.05", True, False)
     assert pair["machine"] == {"driver": "580.95.05", "cuda": "13.0", "sim": False}
+
+
+def test_the_graphics_nodes_of_a_card_are_among_its_device_nodes(pair: dict[str, Any]) -> None:
+    assert pair["devices"][1]["device_paths"] == ["/dev/nvidia1", "/dev/dri/card1", "/dev/dri/renderD128"]
 
 
 def test_a_numa_node_the_kernel_does_not_know_is_unknown(pair: dict[str, Any]) -> None:
@@ -149,6 +155,11 @@ def test_the_cards_own_counters_speak_of_its_health(library: Path, sysfs: Path) 
     assert "waits to be remapped" in health[1][1]
     assert health[2] == ["failed", "a memory row could not be remapped: the card needs repair"]
     assert health[3] == ["ok", ""]
+
+
+def test_a_card_the_driver_has_lost_is_still_shown_as_what_it_is(library: Path, sysfs: Path) -> None:
+    lost = ask(library, "ill", sysfs)["devices"][0]
+    assert (lost["model"], lost["memory_bytes"], lost["health"]) == ("H100", 81559 << 20, "failed")
 
 
 @pytest.mark.parametrize(
