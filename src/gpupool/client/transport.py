@@ -182,6 +182,12 @@ class Api:
         finally:
             connection.close()
 
+    def another(self) -> Api:
+        """A second one to the very same pool, for another thread."""
+        twin = Api(self.settings)
+        twin._candidates = list(self._candidates)
+        return twin
+
     def close(self) -> None:
         """Give the connection up; the next request makes a new one."""
         if self._connection is not None:

@@ -1,0 +1,66 @@
+"""Every command: its name, its module, what it does in one line. Importing this imports no command."""
+
+from __future__ import annotations
+
+GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "Work",
+        (
+            ("run", "run a command in a share of a card, attached to this terminal"),
+            ("submit", "hand in a command, or an array of them, to run when there is room"),
+            ("ps", "list jobs"),
+            ("show", "everything about one job, card, node or the pool"),
+            ("logs", "print a job's output"),
+            ("stop", "end jobs and free their shares"),
+            ("explain", "why a job waits, or why it runs where it runs"),
+            ("top", "live view of cards, tenants and jobs"),
+        ),
+    ),
+    (
+        "Pool",
+        (
+            ("up", "start a pool on this machine"),
+            ("down", "stop the pool; --purge removes it"),
+            ("doctor", "check this machine and the pool"),
+            ("gpus", "list cards"),
+            ("adopt", "let the pool hand cards out"),
+            ("release", "take cards back from the pool"),
+            ("events", "what happened in the pool, in order"),
+        ),
+    ),
+    (
+        "People and books",
+        (
+            ("whoami", "who the pool thinks you are, and your quota"),
+            ("login", "remember a pool elsewhere and a token for it"),
+            ("tenant", "create, list, show and delete tenants"),
+            ("user", "add, list, change and remove users"),
+            ("token", "create, list and revoke tokens"),
+            ("quota", "show and set what a tenant may hold"),
+            ("report", "who used what: books that close"),
+        ),
+    ),
+    ("Shell", (("completion", "print the completion script for bash or zsh"),)),
+)
+
+SUMMARIES = {name: summary for _, commands in GROUPS for name, summary in commands}
+
+GLOBAL_OPTIONS: tuple[tuple[tuple[str, ...], str, str, str | None, str], ...] = (
+    (("--state-dir",), "state_dir", "value", "DIR", "the pool with this state directory (also GPUPOOL_STATE_DIR)"),
+    (("--no-color",), "no_color", "flag", None, "plain text, also on a terminal (also NO_COLOR)"),
+)
+"""Understood before and after the command: flags, name, kind, placeholder, help."""
+
+EXIT_CODES: tuple[tuple[str, str], ...] = (
+    ("0", "done"),
+    ("1", "something went wrong inside gpupool"),
+    ("2", "bad input: an option, a quantity, a name"),
+    ("3", "refused: it makes sense and the answer is no"),
+    ("4", "not logged in, or not allowed"),
+    ("5", "not found"),
+    ("6", "somebody else was first, or a pool runs already"),
+    ("7", "no pool is running, or it cannot answer"),
+    ("127", "the command to run was not found"),
+    ("130", "interrupted with Ctrl-C"),
+)
+"""`run` and `logs --exit-code` pass the job's own code through; 128 + N is the job's end by signal N."""

@@ -1,0 +1,23 @@
+"""Asking before something is taken away: the plan first, then one question, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gpupool.base.errors import BadOption
+
+
+def confirm(plan: Sequence[str], *, yes: bool) -> None:
+    """Print the plan; go on when it is agreed to. Raises BadOption without a terminal, KeyboardInterrupt on no."""
+    sys.stdout.write("".join(f"will {line}\n" for line in plan))
+    sys.stdout.flush()
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadOption("nothing was done: this needs a yes, and there is no terminal to ask on", hint="add --yes")
+    sys.stdout.write("go on? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        sys.stdout.write("nothing was done\n")
+        raise KeyboardInterrupt

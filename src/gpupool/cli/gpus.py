@@ -1,0 +1,126 @@
+"""`gpupool gpus`: cards, what is held of them and what could still be placed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from gpupool.cli.context import Context
+from gpupool.cli.listing import add_limit, ago, compute, fetch, mib, more_hint
+from gpupool.cli.output import UNKNOWN, Column, Row, clean, print_list
+from gpupool.cli.parser import Parser, add_output, one_of
+
+STATES = ("observed", "adopted", "draining", "lost")
+HEALTH = ("ok", "warning", "failed", "unknown")
+_COLORS = {"ok": "green", "warning": "yellow", "failed": "red"}
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Per card: what is held of it in both numbers, the largest share that could be placed now, health and state.
+    Cards in state `observed` are shown and never touched; processes on them that the pool did not start are
+    listed below.
+    """
+    parser.examples = ["gpupool gpus", "gpupool gpus --model H200 -o wide", "gpupool gpus -o json"]
+    parser.add_argument("--model", metavar="MODEL", help="only this model")
+    parser.add_argument("--node", metavar="NODE", help="only this node")
+    parser.add_argument("--state", type=one_of("--state", *STATES), metavar="STATE", help=", ".join(STATES))
+    parser.add_argument("--health", type=one_of("--health", *HEALTH), metavar="HEALTH", help=", ".join(HEALTH))
+    add_limit(parser)
+    add_output(parser)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    query = {key: getattr(options, key) for key in ("model", "node", "state", "health")}
+    rows, more = fetch(context, "devices", query, options.output, options.limit)
+    people = options.output in ("table", "wide")
+    if people and rows:
+        sys.stdout.write(title(rows, more) + "\n\n")
+    empty = (
+        "no such cards" if any(query.values()) else "this pool has no cards\n  gpupool doctor  says what it looked for"
+    )
+    print_list(rows, COLUMNS, options.output, fields=_fields, empty=empty, color=context.color)
+    if people:
+        _others(rows)
+    if more:
+        more_hint(options.limit)
+    return 0
+
+
+def _fields() -> list[str]:
+    from gpupool.wire.fleet import DeviceOut
+
+    return list(DeviceOut.model_fields)
+
+
+def title(rows: Sequence[Row], more: bool = False) -> str:
+    """`16 cards on 2 nodes: 16 × H200   SIMULATED`."""
+    models = Counter(row["model"] for row in rows)
+    nodes = len({row["node"] for row in rows})
+    kinds = ", ".join(f"{count} × {clean(model)}" for model, count in sorted(models.items()))
+    line = f"{_many(len(rows), 'card')}{' (more follow)' if more else ''} on {_many(nodes, 'node')}: {kinds}"
+    simulated = sum(1 for row in rows if row["simulated"])
+    mark = "SIMULATED" if simulated == len(rows) else f"{simulated} SIMULATED" if simulated else ""
+    return f"{line}   {mark}".rstrip()
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def largest(row: Row) -> str | None:
+    """The largest share that fits now: both numbers."""
+    if row["state"] != "adopted":
+        return None
+    return f"{compute(row['largest_milli'])} + {mib(row['largest_bytes'])}"
+
+
+def health(row: Row) -> str:
+    if row["health"] == "unknown":
+        return UNKNOWN
+    reason = f": {row['health_reason']}" if row["health_reason"] else ""
+    return f"{row['health']}{reason}"
+
+
+def measured(row: Row, name: str, form: str) -> str | None:
+    """A measurement of the card itself, None when it tells none."""
+    value = row["usage"].get(name)
+    return None if value is None else form.format(value)
+
+
+def _others(rows: Sequence[Row]) -> None:
+    """Processes that the pool did not start."""
+    found: list[dict[str, Any]] = [{**process, "card": row["name"]} for row in rows for process in row["unmanaged"]]
+    if found:
+        sys.stdout.write("\nnot started by the pool:\n\n")
+        print_list(found, PROCESSES, "table")
+
+
+COLUMNS = (
+    Column("CARD", lambda row: row["name"]),
+    Column("MODEL", lambda row: row["model"]),
+    Column("MEMORY", lambda row: mib(row["memory_bytes"]), right=True),
+    Column("HELD", lambda row: f"{compute(row['used_milli'])} + {mib(row['used_bytes'])}"),
+    Column("SHARES", lambda row: row["shares"], right=True),
+    Column("LARGEST PLACEABLE", largest),
+    Column("HEALTH", health, color=lambda row: _COLORS.get(row["health"])),
+    Column("STATE", lambda row: row["state"]),
+    Column("BUSY", lambda row: measured(row, "utilization_percent", "{:.0f} %"), wide=True, right=True),
+    Column("USED", lambda row: mib(row["usage"].get("memory_used_bytes")), wide=True, right=True),
+    Column("POWER", lambda row: measured(row, "power_watts", "{:.0f} W"), wide=True, right=True),
+    Column("TEMP", lambda row: measured(row, "temperature_celsius", "{:.0f} °C"), wide=True, right=True),
+    Column("SIMULATED", lambda row: "SIMULATED" if row["simulated"] else "no", wide=True),
+    Column("UUID", lambda row: row["uuid"], wide=True),
+    Column("PRODUCT", lambda row: row["product"], wide=True),
+)
+PROCESSES = (
+    Column("CARD", lambda row: row["card"]),
+    Column("PID", lambda row: row["pid"], right=True),
+    Column("USER", lambda row: row["user"]),
+    Column("MEMORY", lambda row: mib(row["memory_bytes"]), right=True),
+    Column("AGE", lambda row: ago(row["started_ns"]), right=True),
+    Column("PROCESS", lambda row: row["name"]),
+)

@@ -1,0 +1,101 @@
+"""`gpupool logs`: a job's output, as bytes; with -f until the job has ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+from gpupool.base.errors import Unavailable
+from gpupool.cli.context import Context, say
+from gpupool.cli.parser import Parser, number
+from gpupool.cli.references import job_path
+from gpupool.client.transport import Api
+
+WAIT_SECONDS = 20
+AWAY_PAUSE_SECONDS = 0.5
+PIECE = 1 << 18
+TAIL_PIECE = 1 << 20
+
+
+def register(parser: Parser) -> None:
+    parser.about = "What a submitted job wrote to stdout and stderr, byte by byte."
+    parser.examples = ["gpupool logs train", "gpupool logs -f train", "gpupool logs -n 20 last"]
+    parser.add_argument("job", metavar="JOB", help="name or id; `last` is your newest")
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for more until the job has ended")
+    parser.add_argument(
+        "-n",
+        "--tail",
+        type=number("--tail", "the number of lines", 0, 10**9),
+        metavar="LINES",
+        help="only the last LINES lines",
+    )
+    parser.add_argument("--exit-code", action="store_true", help="with -f: exit as the job did")
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    api = context.api
+    job = api.request("GET", job_path(options.job))
+    offset = 0 if options.tail is None else _tail(api, job["id"], options.tail)
+    ended = _copy(api, job["id"], offset, follow=options.follow)
+    if options.follow and options.exit_code and ended:
+        from gpupool.client.attached import exit_code_of
+
+        return exit_code_of(api.request("GET", job_path(job["id"])))
+    return 0
+
+
+def follow(api: Api, job: dict[str, Any], tell: Callable[[str, dict[str, Any]], None]) -> dict[str, Any]:
+    """Wait for the job to be placed, copy its output to its end; the job as it ended."""
+    while job["state"] == "pending":
+        tell("waiting", job)
+        query = {"generation": job["generation"], "wait_seconds": WAIT_SECONDS}
+        job = api.request("GET", job_path(job["id"]), query=query)
+    if job["seats"]:
+        tell("granted", job)
+    _copy(api, job["id"], 0, follow=True)
+    ended: dict[str, Any] = api.request("GET", job_path(job["id"]))
+    return ended
+
+
+def _copy(api: Api, job: str, offset: int, *, follow: bool) -> bool:
+    """Write the log from an offset on; True when the job has ended and everything is written."""
+    while True:
+        try:
+            piece = _piece(api, job, offset, PIECE, WAIT_SECONDS if follow else 0)
+        except Unavailable:
+            if not follow:
+                raise
+            time.sleep(AWAY_PAUSE_SECONDS)  # between two attempts to reach a pool that is being started again
+            continue
+        if piece["offset"] > offset:
+            say(f"{piece['offset'] - offset} bytes before this were rotated away")
+        data = b64decode(piece["data"])
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        offset = piece["next_offset"]
+        if piece["ended"] or (not follow and not data):
+            return bool(piece["ended"])
+
+
+def _piece(api: Api, job: str, offset: int, limit: int, wait_seconds: float) -> dict[str, Any]:
+    query = {"offset": offset, "limit": limit, "wait_seconds": wait_seconds}
+    piece: dict[str, Any] = api.request("GET", f"{job_path(job)}/logs", query=query, timeout=wait_seconds + 30)
+    return piece
+
+
+def _tail(api: Api, job: str, lines: int) -> int:
+    """The offset at which the last `lines` lines begin, as far as the last MiB tells."""
+    piece = _piece(api, job, -TAIL_PIECE, TAIL_PIECE, 0)
+    data = b64decode(piece["data"])
+    if lines == 0:
+        return int(piece["next_offset"])
+    position = len(data)
+    for _ in range(lines + (1 if data.endswith(b"\n") else 0)):
+        position = data.rfind(b"\n", 0, position)
+        if position < 0:
+            return int(piece["offset"])
+    return int(piece["offset"]) + position + 1

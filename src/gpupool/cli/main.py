@@ -1,0 +1,143 @@
+"""The door of the command line: finds the command, imports it and nothing else, turns every end into an exit code.
+
+`run` and `submit` come here before every job; the module imports no parser, no json, no `re`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.cli.commands import SUMMARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def entry() -> None:
+    """The console script. Leaves without the interpreter's clean-up: everything is flushed, and it costs 2 ms."""
+    code = main(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or BROKEN_PIPE
+    os._exit(code)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one command line; the exit code. Prints errors; raises nothing."""
+    try:
+        code = _dispatch(list(words))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _broken_pipe()
+    except GpupoolError as error:
+        from gpupool.cli.output import print_error
+
+        print_error(error)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # the last door: whatever it is, people get one line and a code
+        return _unexpected(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    state_dir, no_color, rest = _leading(words)
+    if not rest or rest[0] in ("-h", "--help", "help"):
+        from gpupool.cli.help import main_help
+
+        return main_help(rest[1:])
+    name = rest[0]
+    if name in ("-V", "--version", "version"):
+        from gpupool import __version__
+
+        sys.stdout.write(f"gpupool {__version__}\n")
+        return 0
+    if name not in SUMMARIES:
+        raise _unknown(name)
+    if name in ("run", "submit"):
+        from gpupool.cli.share_options import read_plain
+
+        options = read_plain(name, rest[1:])
+        if options is not None:
+            return _call(name, options, state_dir, no_color)
+    from gpupool.cli.parser import HelpShown, parse
+
+    try:
+        options = parse(name, rest[1:])
+    except HelpShown:
+        return 0
+    return _call(name, options, state_dir, no_color)
+
+
+def _call(name: str, options: object, state_dir: str | None, no_color: bool) -> int:
+    from importlib import import_module
+
+    from gpupool.cli.context import Context
+
+    context = Context(
+        getattr(options, "state_dir", None) or state_dir, no_color=no_color or getattr(options, "no_color", False)
+    )
+    code: int = import_module(f"gpupool.cli.{name}").run(options, context)
+    return code
+
+
+def _leading(words: list[str]) -> tuple[str | None, bool, list[str]]:
+    """Options before the command: `gpupool --state-dir DIR ps`."""
+    state_dir, no_color = None, False
+    while words:
+        flag, equals, value = words[0].partition("=")
+        if flag == "--no-color" and not equals:
+            no_color, words = True, words[1:]
+        elif flag == "--state-dir" and equals:
+            state_dir, words = value, words[1:]
+        elif flag == "--state-dir":
+            if len(words) < 2:
+                raise BadOption("--state-dir needs a directory", hint="gpupool --state-dir DIR COMMAND")
+            state_dir, words = words[1], words[2:]
+        else:
+            break
+    return state_dir, no_color, words
+
+
+def _unknown(name: str) -> BadOption:
+    from gpupool.cli.nearest import nearest
+
+    near = nearest(name, SUMMARIES)
+    if name.startswith("-"):
+        return BadOption(f"unknown option {name}", hint="gpupool --help")
+    hint = f"did you mean: gpupool {near}" if near else "gpupool --help lists the commands"
+    return BadOption(f"unknown command {name!r}", hint=hint)
+
+
+def _broken_pipe() -> int:
+    """Whoever read our output has gone, as `| head` does: say nothing, and let the last flush go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    return BROKEN_PIPE
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get("GPUPOOL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    from gpupool.base.errors import Internal
+    from gpupool.cli.output import print_error
+
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    print_error(Internal(f"this should not happen: {what}", hint="GPUPOOL_DEBUG=1 shows where; please report it"))
+    return 1
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,102 @@
+"""`gpupool ps`: jobs. Live ones, and those that ended within the last hour."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from gpupool.base.units import format_duration
+from gpupool.cli.context import Context
+from gpupool.cli.listing import add_limit, instant, show_list
+from gpupool.cli.output import Column, Row
+from gpupool.cli.parser import Parser, add_output, one_of
+
+STATES = ("pending", "starting", "running", "done", "failed", "stopped", "lost")
+_COLORS = {"running": "green", "pending": "yellow", "starting": "yellow", "failed": "red", "lost": "red"}
+_LIVE = STATES[:3]
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Live jobs, newest first, then those that ended within the last hour. You see your tenant's jobs; an admin
+    sees everybody's.
+    """
+    parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]
+    parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, or of this array")
+    parser.add_argument("-a", "--all", action="store_true", help="also those that ended longer ago")
+    parser.add_argument("--live", action="store_true", help="only those that wait, start or run")
+    parser.add_argument(
+        "--state", action="append", type=one_of("--state", *STATES), metavar="STATE", help=", ".join(STATES)
+    )
+    parser.add_argument("--tenant", metavar="TENANT", help="only this tenant's (admins)")
+    parser.add_argument("--user", metavar="USER", help="only this user's")
+    parser.add_argument("--mine", action="store_true", help="only your own")
+    add_limit(parser)
+    add_output(parser)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    user = context.api.request("GET", "whoami")["user"] if options.mine else options.user
+    query = {
+        "all": options.all or None,
+        "live": options.live or None,
+        "state": options.state,
+        "name": options.name,
+        "tenant": options.tenant,
+        "user": user,
+    }
+    return show_list(context, "jobs", query, COLUMNS, options.output, limit=options.limit, wire=_wire, empty="no jobs")
+
+
+def _wire() -> Any:
+    from gpupool.wire.jobs import JobOut
+
+    return JobOut
+
+
+def lasted(job: Row) -> str | None:
+    """How long it has run or waited, or did run."""
+    begin = job["started_ns"] or (job["submitted_ns"] if job["state"] in _LIVE else None)
+    if begin is None:
+        return None
+    return format_duration(((job["ended_ns"] or time.time_ns()) - begin) / 1e9)
+
+
+def where(job: Row) -> str | None:
+    """Its cards, or `--`."""
+    if not job["device"]:
+        return None
+    more = len(job["seats"]) - 1
+    return f"{job['device']} +{more}" if more > 0 else str(job["device"])
+
+
+def ending(job: Row) -> str | None:
+    """Exit code or signal of an ended job."""
+    if job["signal"] is not None:
+        return f"signal {job['signal']}"
+    return None if job["exit_code"] is None else str(job["exit_code"])
+
+
+def remark(job: Row) -> str:
+    """Why it waits or how it ended; else what it runs."""
+    return job["reason"] or " ".join(job["command"])
+
+
+COLUMNS = (
+    Column("NAME", lambda job: job["name"]),
+    Column("ID", lambda job: job["id"], wide=True),
+    Column("STATE", lambda job: job["state"], color=lambda job: _COLORS.get(job["state"])),
+    Column("SHARE", lambda job: job["share"]),
+    Column("CARD", where),
+    Column("TIME", lasted, right=True),
+    Column("USER", lambda job: f"{job['tenant']}/{job['user']}"),
+    Column("PROJECT", lambda job: job["project"], wide=True),
+    Column("PRIORITY", lambda job: job["priority"], wide=True, right=True),
+    Column("SHARING", lambda job: job["sharing"], wide=True),
+    Column("FENCE", lambda job: job["fence"], wide=True),
+    Column("SIMULATED", lambda job: {True: "SIMULATED", False: "no", None: None}[job["simulated"]], wide=True),
+    Column("SUBMITTED", lambda job: instant(job["submitted_ns"]), wide=True),
+    Column("EXIT", ending, wide=True),
+    Column("REASON OR COMMAND", remark),
+)

@@ -1,0 +1,193 @@
+"""What is sent to submit a job, built from what a person or a script asked for.
+
+Everything that can be wrong on this side is said here, before the pool is asked: quantities,
+names, a command that is not there, text that is no UTF-8. Shared by `run`, `submit` and the SDK;
+imported before every job, so it stays with builtin modules. It must not know how options are spelled in a shell.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpupool.base.errors import BadFraction, BadInput, BadOption, CommandNotFound
+from gpupool.base.ids import check_name
+from gpupool.base.units import WHOLE, parse_duration, parse_gpu, parse_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+SHARING = ("fixed", "burst", "best-effort")
+_LIMITS = """
+    as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
+"""
+
+
+def job_body(
+    argv: Sequence[str],
+    *,
+    gpu: str | None = None,
+    memory: str | None = None,
+    count: str | int | None = None,
+    model: str | None = None,
+    labels: Iterable[str] = (),
+    sharing: str = "fixed",
+    priority: str | None = None,
+    max_time: str | None = None,
+    name: str | None = None,
+    tenant: str | None = None,
+    project: str | None = None,
+    array: str | int | None = None,
+    wait: bool = True,
+    fence: bool = True,
+    attached: bool = False,
+    local: bool = True,
+    cwd: str | None = None,
+    environ: Mapping[bytes, bytes] | None = None,
+) -> dict[str, Any]:
+    """The body of POST /jobs. Raises BadInput's classes; asks nobody and writes nothing.
+
+    `local` says that the job will see this machine's files, so the command can be looked for.
+    """
+    shape = _shape(gpu, memory, count, model, labels, sharing)
+    body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
+    if name is not None:
+        body["name"] = check_name(name, "job name")
+    if tenant is not None:
+        body["tenant"] = check_name(tenant, "tenant")
+    if project is not None:
+        body["project"] = check_name(project, "project")
+    if priority is not None:
+        body["priority"] = int(priority) if priority.lstrip("+-").isdigit() and priority.isascii() else priority
+    if max_time is not None:
+        body["max_seconds"] = parse_duration(max_time)
+    if array is not None:
+        body["array"] = whole_number(array, "--array", "a number of jobs", 100_000)
+    body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
+    return body
+
+
+def _shape(
+    gpu: str | None, memory: str | None, count: str | int | None, model: str | None, labels: Iterable[str], sharing: str
+) -> dict[str, Any]:
+    if sharing not in SHARING:
+        raise BadOption(f"--sharing {sharing!r} is not known", hint=f"one of: {', '.join(SHARING)}")
+    if gpu is None and memory is not None and sharing != "best-effort":
+        raise BadFraction(
+            f"--memory {memory} without a share of the compute",
+            hint=f"add it, e.g. --gpu 0.1 --memory {memory}, or --gpu 1 for the whole card",
+        )
+    milli, cards = (WHOLE, None) if gpu is None else parse_gpu(gpu)
+    if count is not None:
+        if cards is not None:
+            raise BadFraction(
+                f"--gpu {gpu} means {cards} whole cards already", hint=f"write --gpu {gpu}, or --gpu 1 --count {count}"
+            )
+        cards = whole_number(count, "--count", "a number of cards", 100_000)
+    shape: dict[str, Any] = {"gpu_milli": milli, "count": cards or 1, "sharing": sharing}
+    if memory is not None:
+        shape["memory_bytes"], shape["memory_typed"] = parse_memory(memory), memory.strip()[:32]
+    if model is not None:
+        shape["model"] = _utf8(model, "--model")
+    if labels:
+        shape["labels"] = dict(_label(text) for text in labels)
+    return shape
+
+
+def whole_number(value: str | int, option: str, what: str, largest: int) -> int:
+    """An integer from 1 to `largest`, from text. Raises BadOption."""
+    text = str(value).strip()
+    if not (text.isascii() and text.lstrip("-").isdigit()):
+        raise BadOption(f"{option} {text}: this is not {what}", hint=f"write it like {option} 4")
+    if not 1 <= int(text) <= largest:
+        raise BadOption(f"{option} {text}: {what} is from 1 to {largest}", hint=f"write it like {option} 4")
+    return int(text)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = _utf8(text, "--label").partition("=")
+    if not equals or not key:
+        raise BadOption(f"--label {text!r} is no label", hint="write it like --label rack=r1")
+    return key, value
+
+
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: str | None = None,
+    environ: Mapping[bytes, bytes] | None = None,
+    local: bool = True,
+) -> dict[str, Any]:
+    """The command and its surroundings, exactly as this process has them. Raises BadInput, CommandNotFound."""
+    if not argv:
+        raise BadInput("no command is given", hint='write it after the options: -- python -c "print(1)"')
+    words = [_utf8(word, f"word {number} of the command") for number, word in enumerate(argv, 1)]
+    env = _environment(os.environb if environ is None else environ)
+    folder = _directory(cwd)
+    if local:
+        check_command(words[0], env.get("PATH", os.defpath), folder)
+    return {"argv": words, "cwd": folder, "env": env, "umask": _umask(), "limits": _limits()}
+
+
+def _environment(environ: Mapping[bytes, bytes]) -> dict[str, str]:
+    try:
+        return {name.decode(): value.decode() for name, value in environ.items()}
+    except UnicodeDecodeError:
+        pass
+    for name, value in environ.items():
+        shown = name.decode("utf-8", "backslashreplace")
+        _utf8(name.decode("utf-8", "surrogateescape"), f"the name of the environment variable {shown}")
+        text = value.decode("utf-8", "surrogateescape")
+        _utf8(text, f"the environment variable {shown}", f"leave it out: env -u {shown} gpupool ...")
+    raise AssertionError("some variable was no UTF-8")
+
+
+def _utf8(text: str, what: str, hint: str = "a job can only be given valid UTF-8") -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        byte = f"byte {ord(text[error.start]) & 0xFF:#04x} at position {error.start}"
+        raise BadInput(f"{what} is not valid UTF-8 ({byte})", hint=hint) from None
+    return text
+
+
+def _directory(cwd: str | None) -> str:
+    try:
+        return _utf8(os.path.abspath(cwd) if cwd is not None else os.getcwd(), "the current directory")
+    except FileNotFoundError:
+        raise BadInput("the current directory does not exist any more", hint="go to another one: cd ~") from None
+
+
+def check_command(command: str, path: str, cwd: str) -> None:
+    """Look for the command as the job will. Raises CommandNotFound."""
+    if "/" in command:
+        places = [os.path.join(cwd, command)]
+    else:
+        places = [os.path.join(cwd, folder, command) for folder in path.split(":")]
+    found = [place for place in places if os.path.isfile(place)]
+    if any(os.access(place, os.X_OK) for place in found):
+        return
+    if found:
+        raise CommandNotFound(f"{found[0]} may not be executed", hint=f"chmod +x {found[0]}")
+    if " " in command.strip():
+        hint = f"give its words apart: gpupool run -- {command}"
+    else:
+        hint = f"there is no such file from {cwd}" if "/" in command else f"looked in PATH={path}"
+    raise CommandNotFound(f"command not found: {command}", hint=hint)
+
+
+def _umask() -> int:
+    """Read, not set and set back: another thread could create a file in between."""
+    with open("/proc/self/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
+
+
+def _limits() -> dict[str, tuple[int, int]]:
+    import resource
+
+    known = {name: getattr(resource, f"RLIMIT_{name.upper()}", None) for name in _LIMITS.split()}
+    return {name: resource.getrlimit(number) for name, number in known.items() if number is not None}
