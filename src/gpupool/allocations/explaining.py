@@ -10,7 +10,6 @@ from gpupool.allocations.tables import allocations, jobs, seats
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices
 from gpupool.model.allocation import AllocationState
-from gpupool.model.job import JobState
 from gpupool.model.tenant import Principal
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.snapshot import Waiting
@@ -23,7 +22,7 @@ def explain_job(
     connection: sa.Connection, job: JobOut, principal: Principal, mirror: Mirror, now_ns: int
 ) -> ExplainOut:
     """One sentence about where the job stands, the counts behind it, and what would help."""
-    if job.state != JobState.PENDING:
+    if job.state != "pending":
         return ExplainOut(job=job.name, state=job.state, sentence=_standing(job, now_ns))
     key = mirror.key_of(job.id)
     if key is None:
@@ -48,10 +47,10 @@ def explain_job(
 
 def _standing(job: JobOut, now_ns: int) -> str:
     where = f"on {', '.join(seat.device for seat in job.seats)}" if job.seats else ""
-    if job.state == JobState.STARTING:
+    if job.state == "starting":
         waits = "for its client to attach" if job.attach_socket else "for its node to start it"
         return f"placed {where} ({job.why}); waits {waits}"
-    if job.state == JobState.RUNNING:
+    if job.state == "running":
         lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
         return f"runs {where} since {lasted}; placed there because: {job.why}"
     return f"{job.state}" + (f": {job.reason}" if job.reason else "")

@@ -31,6 +31,7 @@ from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.snapshot import Waiting
 from gpupool.store.database import Write
+from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.jobs import JobIn, ShapeIn
 
@@ -67,7 +68,7 @@ class Submission:
         return [Queued(job, (self.tenant, self.priority, self.shape), now_ns) for job in self.public_ids]
 
 
-def check(body: JobIn, principal: Principal, tenant: sa.Row[Any], run_as: RunAs | None, mirror: Mirror) -> Submission:
+def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:
     """The submission, or the refusal with its numbers. Writes nothing."""
     shape = check_shape(body.shape)
     view = mirror.snapshot()
@@ -163,26 +164,25 @@ def _name_from(command: str, public_id: str) -> str:
     return check_name(f"{base.strip('._-')[:50] or 'job'}-{public_id[-4:]}")
 
 
-def insert(write: Write, submission: Submission, project_id: int) -> None:
-    """Write the claim, its jobs and how to launch them. Raises NameTaken and leaves nothing."""
+def insert(write: Write, submission: Submission, project_id: int) -> int:
+    """Write the claim, its jobs and how to launch them; the first job's key. Raises NameTaken and leaves nothing."""
     _check_names_free(write, submission)
     owner = {"tenant_id": submission.tenant_id, "project_id": project_id, "user_id": submission.user_id}
     shape = submission.shape
-    claim_id = write.execute(
-        claims.insert().values(
-            public_id=new_id("c"),
-            gpu_milli=shape.gpu_milli,
-            memory_bytes=shape.memory_bytes,
-            count=shape.count,
-            model=shape.model,
-            labels=dict(shape.labels),
-            sharing=shape.sharing,
-            priority=submission.priority,
-            max_seconds=submission.max_seconds,
-            submitted_ns=write.now_ns,
-            **owner,
-        )
-    ).inserted_primary_key[0]
+    claim_id = write.insert(
+        claims,
+        public_id=new_id("c"),
+        gpu_milli=shape.gpu_milli,
+        memory_bytes=shape.memory_bytes,
+        cards=shape.count,
+        model=shape.model,
+        labels=dict(shape.labels),
+        sharing=shape.sharing,
+        priority=submission.priority,
+        max_seconds=submission.max_seconds,
+        submitted_ns=write.now_ns,
+        **owner,
+    )
     rows = [
         {
             "public_id": public_id,
@@ -203,6 +203,7 @@ def insert(write: Write, submission: Submission, project_id: int) -> None:
     name = submission.array or submission.names[0]
     data = {"name": name, "count": len(rows), "share": str(shape)}
     write.event("job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data)
+    return int(made[0])
 
 
 def _check_names_free(write: Write, submission: Submission) -> None:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -112,17 +113,13 @@ class Mirror:
 
     def note_cards(self, notes: Iterable[CardNote]) -> None:
         with self.lock:
-            cards = self._cards
-            for note in notes if cards is not None else ():
+            for note in notes:
                 at = self._index.get(note.uuid)
-                if at is None or cards.generation[at] >= note.generation:
-                    continue
-                cards.free_milli[at] = WHOLE - note.used_milli
-                cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
-                cards.generation[at] = note.generation
+                if self._cards is not None and at is not None:
+                    _note_card(self._cards, at, note)
             self.generation += 1
 
-    def note_tenant(self, row: sa.Row[tuple[object, ...]]) -> None:
+    def note_tenant(self, row: Any) -> None:
         """A row of `tenants` as it was just written."""
         with self.lock:
             if self._tenant_generation.get(row.name, 0) > row.generation:
@@ -164,14 +161,21 @@ class Mirror:
             return 0 if key is None else next(n for n, other in enumerate(self._queue[key]) if other == job)
 
 
-def quota_of(row: sa.Row[tuple[object, ...]]) -> Quota:
+def _note_card(cards: Cards, at: int, note: CardNote) -> None:
+    if cards.generation[at] < note.generation:
+        cards.free_milli[at] = WHOLE - note.used_milli
+        cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
+        cards.generation[at] = note.generation
+
+
+def quota_of(row: Any) -> Quota:
     return Quota(row.nominal_milli, row.borrowing_milli, row.nominal_memory_bytes, row.borrowing_memory_bytes)
 
 
-def shape_of(row: sa.Row[tuple[object, ...]]) -> Shape:
+def shape_of(row: Any) -> Shape:
     """The shape in a row of `claims`."""
     return Shape(
-        row.gpu_milli, row.memory_bytes, row.count, row.model, tuple(sorted(row.labels.items())), Sharing(row.sharing)
+        row.gpu_milli, row.memory_bytes, row.cards, row.model, tuple(sorted(row.labels.items())), Sharing(row.sharing)
     )
 
 
@@ -191,7 +195,7 @@ def _waiting_jobs(connection: sa.Connection) -> list[Queued]:
     return [Queued(row.job, (row.tenant, row.priority, shape_of(row)), row.submitted_ns) for row in rows]
 
 
-def _columns(rows: Iterable[sa.Row[tuple[object, ...]]]) -> Cards:
+def _columns(rows: Iterable[Any]) -> Cards:
     rows = list(rows)
     models = tuple(dict.fromkeys(row.model for row in rows))
     names = tuple(dict.fromkeys(row.node for row in rows))

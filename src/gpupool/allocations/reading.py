@@ -22,7 +22,8 @@ from gpupool.wire.common import Page
 from gpupool.wire.fleet import RunAs, WorkOut, WorkSeat
 from gpupool.wire.jobs import JobOut, SeatOut
 
-Row = sa.Row[Any]
+Row = Any
+"""A row of the joined selects below; their columns are its attributes."""
 Why = Callable[[str], str]
 """A waiting job's public id to the sentence why it waits."""
 
@@ -33,7 +34,7 @@ _JOB = (
         jobs,
         claims.c.gpu_milli,
         claims.c.memory_bytes,
-        claims.c.count,
+        claims.c.cards,
         claims.c.model,
         claims.c.sharing,
         claims.c.priority,
@@ -218,10 +219,10 @@ def _job_out(row: Row, grant: Row | None, taken: Mapping[int, list[Row]], why: W
         user=row.user,
         gpu_milli=row.gpu_milli,
         memory_bytes=memory,
-        count=row.count,
+        count=row.cards,
         model=row.model,
         sharing=row.sharing,
-        share=format_share(row.gpu_milli, memory, row.count, best_effort=best_effort),
+        share=format_share(row.gpu_milli, memory, row.cards, best_effort=best_effort),
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,

@@ -211,7 +211,7 @@ async def _first(*waits: Awaitable[Any]) -> None:
 def _log_out(job: JobOut, chunk: Chunk | None, offset: int, limit: int) -> LogOut:
     ended = job.state in ENDED
     if chunk is None:
-        if job.attached and job.state != JobState.PENDING:
+        if job.attached and job.state != "pending":
             raise NotFound(
                 f"job {job.name} has no log: its output went to its client's terminal",
                 hint="gpupool submit  keeps a log",

@@ -21,9 +21,10 @@ from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
-from gpupool.model.job import ENDED, LIVE, JobState
+from gpupool.model.job import ENDED, LIVE
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling.snapshot import Policy
+from gpupool.store import replay
 from gpupool.store.database import Store, Write
 from gpupool.store.tables import events
 from gpupool.tenancy.service import Tenancy
@@ -75,7 +76,14 @@ class Allocations:
 
         def insert(write: Write) -> None:
             project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
-            intake.insert(write, submission, project)
+            first = intake.insert(write, submission, project)
+            if replay.pending() is not None:  # who repeats the request gets this answer, also after a crash
+                told = SubmittedOut(
+                    first=reading.one(write.connection, first, lambda _job: "submitted a moment ago"),
+                    array=submission.array,
+                    count=len(submission.public_ids),
+                )
+                write.answer(201, told.model_dump(mode="json"))
 
         now_ns = self.store.clock.now_ns()
         if body.wait:
@@ -239,4 +247,4 @@ class Allocations:
 
 def is_settled(job: JobOut) -> bool:
     """Nothing quick is left to wait for: it runs, has ended, or its client can attach."""
-    return job.state in ENDED or job.state == JobState.RUNNING or job.attach_socket is not None
+    return job.state in ENDED or job.state == "running" or job.attach_socket is not None

@@ -1,0 +1,195 @@
+"""The state directory: whose it is, which layout it has, how the pool on it is started again."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.settings import PoolPaths
+
+LAYOUT = 1
+
+
+@dataclass(frozen=True)
+class Marker:
+    """`pool.json`: what a start without options has to know."""
+
+    pool_id: str
+    layout: int = LAYOUT
+    sim: str | None = None
+    node_name: str = "node-1"
+    store: str | None = None
+    """Database URL; None is SQLite in the state directory."""
+    listeners: tuple[str, ...] = ()
+    pid: int | None = None
+
+
+class StateDir:
+    """A state directory held by this process. Opening one that another pool holds raises PoolAlreadyRunning."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = PoolPaths(root)
+        self._lock: int | None = None
+
+    def open(self) -> Marker | None:
+        """Create or check the directory, take its lock; the marker of an existing pool, None of a new one."""
+        root = self.paths.root
+        try:
+            root.mkdir(mode=0o711 if os.getuid() == 0 else 0o700, parents=True, exist_ok=True)
+            self._check_ours(root)
+            self._take_lock()
+            self.paths.secrets.mkdir(mode=0o700, exist_ok=True)
+            self.paths.agent.mkdir(mode=0o711, exist_ok=True)
+        except OSError as error:
+            raise StateUnusable(
+                f"{root} cannot be used as state directory: {error.strerror}",
+                hint="choose one with --state-dir, or mend its permissions",
+            ) from error
+        return read_marker(self.paths)
+
+    def _check_ours(self, root: Path) -> None:
+        found = os.stat(root)
+        if not stat.S_ISDIR(found.st_mode):
+            raise StateUnusable(f"{root} is no directory", hint="choose another --state-dir")
+        if found.st_uid != os.getuid():
+            raise StateUnusable(
+                f"{root} belongs to uid {found.st_uid}, not to uid {os.getuid()}",
+                hint="choose another --state-dir",
+            )
+        if not self.paths.marker.exists() and _foreign(root):
+            raise StateUnusable(
+                f"{root} holds files and is no state directory of gpupool",
+                hint="choose an empty directory with --state-dir",
+            )
+
+    def _take_lock(self) -> None:
+        fd = os.open(self.paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 32).decode(errors="replace").strip() or "?"
+            os.close(fd)
+            raise PoolAlreadyRunning(
+                f"a pool is already running on {self.paths.root} (pid {holder})",
+                hint="gpupool ps  talks to it;  gpupool down  ends it",
+                pid=holder,
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._lock = fd
+
+    def write(self, marker: Marker) -> None:
+        """Replace the marker, atomically."""
+        temporary = self.paths.marker.with_suffix(".tmp")
+        with open(temporary, "w", encoding="utf-8", opener=_private) as file:
+            json.dump(asdict(marker), file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.paths.marker)
+
+    def close(self) -> None:
+        """Let go of the directory; nothing is removed."""
+        if self._lock is not None:
+            marker = read_marker(self.paths)
+            if marker is not None and marker.pid == os.getpid():
+                self.write(replace(marker, pid=None))
+            os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+            self._lock = None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+OURS = frozenset(
+    {
+        "pool.lock",
+        "pool.json",
+        "pool.tmp",
+        "gpupool.sock",
+        "gpupool.db",
+        "gpupool.db-wal",
+        "gpupool.db-shm",
+        "gpupool.db-journal",
+        "server.log",
+        "server.log.1",
+        "secrets",
+        "agent",
+        "simulated",
+    }
+)
+"""Everything that gpupool puts into a state directory; the only names a purge removes."""
+
+
+def _foreign(root: Path) -> bool:
+    return any(entry.name not in OURS for entry in os.scandir(root))
+
+
+def read_marker(paths: PoolPaths) -> Marker | None:
+    """The marker, None where there is none. Raises StateNewer, StateUnusable."""
+    try:
+        text = paths.marker.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        known: dict[str, Any] = json.loads(text)
+        layout = int(known["layout"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateUnusable(f"{paths.marker} cannot be read: {error}", hint="restore it, or purge the state") from error
+    if layout > LAYOUT:
+        raise StateNewer(
+            f"{paths.root} was written by a newer gpupool (layout {layout}, this one knows {LAYOUT})",
+            hint="install that version again, or choose another --state-dir",
+        )
+    fields = {name: known[name] for name in Marker.__dataclass_fields__ if name in known}
+    return Marker(**{**fields, "listeners": tuple(known.get("listeners", ()))})
+
+
+def running_pid(paths: PoolPaths) -> int | None:
+    """The pid of the pool that holds the directory, None when nobody does. Takes no lock for longer than the look."""
+    try:
+        fd = os.open(paths.lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(fd, 32).decode(errors="replace").strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(fd)
+    return None
+
+
+def remove(paths: PoolPaths) -> list[str]:
+    """Remove what is ours in a state directory, and the directory when nothing else is in it; what was removed."""
+    if not paths.root.exists():
+        return []
+    if not paths.marker.exists() and _foreign(paths.root):
+        raise StateUnusable(
+            f"{paths.root} is no state directory of gpupool; nothing was removed", hint="check --state-dir"
+        )
+    removed = []
+    # The marker goes last: an interrupted purge can be asked for again.
+    for name in sorted(OURS, key=lambda name: (name == "pool.json", name)):
+        path = paths.root / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.is_symlink() or path.exists():
+            path.unlink()
+        else:
+            continue
+        removed.append(str(path))
+    if not any(paths.root.iterdir()):
+        paths.root.rmdir()
+        removed.append(str(paths.root))
+    return removed

@@ -1,0 +1,40 @@
+"""Waiting for a file below a directory to change, without looking again and again (inotify(7))."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+from pathlib import Path
+
+_IN_MODIFY, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE_SELF = 0x2, 0x80, 0x100, 0x400
+_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+async def directory_changed(path: Path, seconds: float) -> None:
+    """Return when something in the directory was written or made, or after the time. Raises FileNotFoundError."""
+    fd = _libc.inotify_init1(_FLAGS)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "inotify_init1")
+    try:
+        mask = _IN_MODIFY | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF
+        if _libc.inotify_add_watch(fd, os.fsencode(path), mask) < 0:
+            raise OSError(ctypes.get_errno(), "inotify_add_watch", str(path))
+        await _readable(fd, seconds)
+    finally:
+        os.close(fd)
+
+
+async def _readable(fd: int, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        async with asyncio.timeout(seconds):
+            await ready
+    except TimeoutError:
+        return
+    finally:
+        loop.remove_reader(fd)
