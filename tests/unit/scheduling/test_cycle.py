@@ -279,3 +279,11 @@ def test_placements_say_what_decided_them() -> None:
     ]
     alone = cycle(replace(before, policy=SPREAD, cards=cards("1xT4"), waiting=(waiting("a"),)), 0)
     assert alone.placements[0].why == "node-1 is the only node that fits; on its emptiest card"
+
+
+def test_proportional_seats_on_unlike_cards_stay_within_the_memory_quota_together() -> None:
+    pool = cards("mixed:H200,T4,A100-40G", used={"node-1/0": (500, GIB)})
+    before = snapshot(pool, waiting("a", want=Shape(500, None, 2)), tenants={"nlp": tenant(memory=30 * GIB)})
+    assert seated(cycle(before, 0)) == {"a": ("node-1/1", "node-1/2")}
+    richer = replace(before, tenants={"nlp": tenant(memory=80 * GIB)})
+    assert seated(cycle(richer, 0)) == {"a": ("node-1/0", "node-1/1")}

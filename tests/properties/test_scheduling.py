@@ -1,0 +1,290 @@
+"""What holds for every plan, whatever the pool, the tenants and the queue."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.support.scheduling_builders import apply, cards, snapshot
+
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Reason, Shape, Sharing
+from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling.admit import judge
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.explain import explain
+from gpupool.scheduling.fairness import budget
+from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.snapshot import (
+    Cards,
+    CardStatus,
+    Packing,
+    Plan,
+    Policy,
+    Snapshot,
+    TenantView,
+    Waiting,
+)
+
+ZONES = ("a", "b")
+TENANTS = ("nlp", "vision", "audio")
+often = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+models = st.sampled_from(["T4", "A100-40G", "A100-80G", "H200"])
+nodes = st.lists(st.lists(models, min_size=1, max_size=4), min_size=1, max_size=3)
+used = st.sampled_from([(0, 0), (0, 0), (0, 5 * GIB), (250, GIB), (250, 12 * GIB), (500, 6 * GIB), (1000, 15 * GIB)])
+status = st.sampled_from([CardStatus.OPEN] * 12 + list(CardStatus))
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Cards:
+    """Up to four nodes of up to four cards of any models, partly used, some not open, some nodes labelled."""
+    layout = draw(nodes)
+    names = [f"node-{n + 1}/{place}" for n, node in enumerate(layout) for place in range(len(node))]
+    pool = "+".join("mixed:" + ",".join(node) for node in layout)
+    labels = {f"node-{n + 1}": {"zone": draw(st.sampled_from(ZONES))} for n in range(len(layout))}
+    taken = {name: draw(used) for name in names}
+    return cards(pool, used=taken, status={name: draw(status) for name in names}, labels=labels)
+
+
+shapes = st.builds(
+    Shape,
+    gpu_milli=st.sampled_from([100, 333, 500, 750, 1000, 1000]),
+    memory_bytes=st.sampled_from([None, None, GIB, 4 * GIB, 10 * GIB, 30 * GIB, 200 * GIB]),
+    count=st.sampled_from([1, 1, 1, 2, 2, 3, 5]),
+    model=st.sampled_from([None] * 6 + ["A100", "t4", "H2000"]),
+    labels=st.sampled_from([()] * 6 + [(("zone", "a"),), (("zone", "c"),)]),
+    sharing=st.sampled_from(Sharing),
+)
+limit = st.sampled_from([None, None, None, 300, 1000, 2500])
+memory_limit = st.sampled_from([None, None, 10 * GIB, 30 * GIB, 60 * GIB, 200 * GIB])
+views = st.builds(
+    TenantView,
+    st.builds(Quota, limit, st.sampled_from([0, 500, None]), memory_limit, st.sampled_from([0, 8 * GIB, None])),
+    st.builds(Amount, st.sampled_from([0, 0, 300, 1200]), st.sampled_from([0, 0, 9 * GIB])),
+)
+policies = st.builds(Policy, st.sampled_from(Packing), st.sampled_from(Packing))
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[Waiting, ...]:
+    """Classes with one to four heads and perhaps more jobs behind them; every key and job once."""
+    keys = draw(
+        st.lists(st.tuples(st.sampled_from(TENANTS), st.sampled_from([0, 100]), shapes), min_size=1, max_size=4)
+    )
+    return tuple(_class(draw, number, *key) for number, key in enumerate(dict.fromkeys(keys)))
+
+
+def _class(draw: st.DrawFn, number: int, tenant: str, priority: int, shape: Shape) -> Waiting:
+    ages = tuple(sorted(draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))))
+    heads = tuple(f"j{number}-{place}" for place in range(len(ages)))
+    more = draw(st.sampled_from([0, 0, 100]))
+    return Waiting(tenant, priority, shape, heads, len(heads) + more, ages[0], draw(st.sampled_from([ages, ()])))
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    return Snapshot(7, draw(pools()), {name: draw(views) for name in TENANTS}, draw(queues()), draw(policies))
+
+
+def rows_of(pool: Cards, plan: Plan) -> list[list[int]]:
+    return [[pool.uuids.index(seat.device) for seat in placement.seats] for placement in plan.placements]
+
+
+def shape_of(before: Snapshot, job: str) -> tuple[Waiting, Shape]:
+    (found,) = (waiting for waiting in before.waiting if job in waiting.heads)
+    return found, found.shape
+
+
+@often
+@given(snapshots())
+def test_no_card_is_overcommitted_in_compute_or_memory(before: Snapshot) -> None:
+    after = apply(before, cycle(before, 0)).cards
+    taken = (after.free_milli != before.cards.free_milli) | (after.free_bytes != before.cards.free_bytes)
+    assert (after.free_milli[taken] >= 0).all()
+    assert (after.free_bytes[taken] >= 0).all()
+
+
+@often
+@given(snapshots())
+def test_no_tenant_is_taken_over_its_maximum(before: Snapshot) -> None:
+    after = apply(before, cycle(before, 0)).tenants
+    for name, view in before.tenants.items():
+        more = after[name].held - view.held
+        assert budget(view).covers(more)
+        assert view.quota.allows(after[name].held) or more.gpu_milli == 0 or more.memory_bytes == 0
+
+
+@often
+@given(snapshots())
+def test_the_seats_of_a_claim_are_distinct_cards_of_one_node_and_as_many_as_were_asked_for(before: Snapshot) -> None:
+    plan = cycle(before, 0)
+    for placement, rows in zip(plan.placements, rows_of(before.cards, plan), strict=True):
+        _, shape = shape_of(before, placement.job)
+        assert len(set(rows)) == len(rows) == shape.count
+        assert {before.cards.nodes[before.cards.node[row]] for row in rows} == {placement.node}
+
+
+@often
+@given(snapshots())
+def test_a_seat_is_on_an_open_card_of_the_asked_kind_and_holds_what_the_shape_says(before: Snapshot) -> None:
+    pool, plan = before.cards, cycle(before, 0)
+    for placement, rows in zip(plan.placements, rows_of(pool, plan), strict=True):
+        _, shape = shape_of(before, placement.job)
+        for seat, row in zip(placement.seats, rows, strict=True):
+            assert pool.status[row] == 0
+            assert shape.model is None or model_matches(shape.model, pool.models[pool.model[row]])
+            assert set(shape.labels) <= set(pool.node_labels[pool.node[row]].items())
+            assert seat.gpu_milli == shape.held_milli
+            assert seat.memory_bytes == shape.memory_on(int(pool.memory_bytes[row]))
+            assert not shape.whole or (pool.free_milli[row], pool.free_bytes[row]) == (WHOLE, pool.memory_bytes[row])
+
+
+@often
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_the_same_snapshot_gives_the_same_plan_in_whatever_order_it_was_written(before: Snapshot, random) -> None:
+    names, classes = list(before.tenants), list(before.waiting)
+    random.shuffle(names)
+    random.shuffle(classes)
+    labels = tuple(dict(reversed(list(label.items()))) for label in before.cards.node_labels)
+    shuffled = replace(
+        before,
+        cards=replace(before.cards, node_labels=labels),
+        tenants={name: before.tenants[name] for name in names},
+        waiting=tuple(classes),
+    )
+    assert cycle(shuffled, 0) == cycle(before, 0) == cycle(before, 10**18)
+
+
+@often
+@given(snapshots())
+def test_planning_changes_nothing_in_the_snapshot(before: Snapshot) -> None:
+    columns = [column.copy() for column in (before.cards.free_milli, before.cards.free_bytes, before.cards.generation)]
+    held = dict(before.tenants)
+    cycle(before, 0)
+    now = (before.cards.free_milli, before.cards.free_bytes, before.cards.generation)
+    assert all(np.array_equal(old, new) for old, new in zip(columns, now, strict=True))
+    assert before.tenants == held
+
+
+@often
+@given(snapshots(), st.sampled_from([1, 3, 64]))
+def test_planning_and_applying_until_nothing_is_placed_places_no_job_twice(before: Snapshot, limit: int) -> None:
+    placed: Counter[str] = Counter()
+    now = before
+    while (plan := cycle(now, 0, limit=limit)).placements:
+        assert len(plan.placements) <= limit
+        placed.update(placement.job for placement in plan.placements)
+        now = apply(now, plan)
+    assert set(placed.values()) <= {1}
+    if not any(waiting.count > len(waiting.heads) for waiting in before.waiting):
+        assert placed.total() + sum(waiting.count for waiting in now.waiting) == sum(w.count for w in before.waiting)
+
+
+@often
+@given(snapshots(), st.sampled_from([0, 1, 64]))
+def test_every_class_of_which_something_waits_is_told_why_and_no_other(before: Snapshot, limit: int) -> None:
+    plan = cycle(before, 0, limit=limit)
+    placed = {placement.job for placement in plan.placements}
+    rest = {w.key for w in before.waiting if w.count > sum(head in placed for head in w.heads)}
+    assert set(plan.rejections) == rest
+    for said in plan.rejections.values():
+        assert said.sentence
+        assert said.fits_ever or said.dominant is not Reason.BEHIND
+
+
+@often
+@given(snapshots())
+def test_what_a_plan_below_its_limit_leaves_waiting_fits_nowhere_afterwards(before: Snapshot) -> None:
+    plan = cycle(before, 0)
+    after = apply(before, plan)
+    for waiting in after.waiting:
+        if waiting.heads:
+            assert cycle(replace(after, waiting=(waiting,)), 0).placements == ()
+            assert plan.rejections[waiting.key].dominant is not Reason.BEHIND
+
+
+def _fits_somewhere(pool: Cards, shape: Shape, view: TenantView) -> bool:
+    """Written anew, card by card, without any of the scheduler's columns."""
+    room = budget(view)
+    for node in range(len(pool.nodes)):
+        needs = []
+        for row in np.flatnonzero(pool.node == node):
+            size, need = int(pool.memory_bytes[row]), shape.memory_on(int(pool.memory_bytes[row]))
+            milli, free = int(pool.free_milli[row]), int(pool.free_bytes[row])
+            right = shape.model is None or model_matches(shape.model, pool.models[pool.model[row]])
+            right = right and all(pool.node_labels[node].get(key) == value for key, value in shape.labels)
+            roomy = (milli, free) == (WHOLE, size) if shape.whole else milli >= shape.held_milli
+            if right and pool.status[row] == 0 and roomy and need <= free:
+                needs.append(need)
+        seats = sorted(needs)[: shape.count]
+        if len(seats) == shape.count and room.covers(Amount(shape.held_milli * shape.count, sum(seats))):
+            return True
+    return False
+
+
+@often
+@given(pools(), shapes, views, policies)
+def test_a_claim_alone_is_placed_exactly_when_it_fits_somewhere(
+    pool: Cards, shape: Shape, view: TenantView, policy: Policy
+) -> None:
+    alone = Snapshot(1, pool, {"nlp": view}, (Waiting("nlp", 0, shape, ("j",), 1, 0),), policy)
+    assert bool(cycle(alone, 0).placements) == _fits_somewhere(pool, shape, view)
+
+
+@often
+@given(pools(), shapes, views)
+def test_what_is_refused_forever_is_not_placed_in_the_empty_open_pool_either(
+    pool: Cards, shape: Shape, view: TenantView
+) -> None:
+    said = judge(shape, view, pool, tenant_name="nlp")
+    empty = replace(
+        pool,
+        status=np.zeros_like(pool.status),
+        free_milli=np.full_like(pool.free_milli, WHOLE),
+        free_bytes=pool.memory_bytes.copy(),
+    )
+    fits = _fits_somewhere(empty, shape, replace(view, held=Amount()))
+    if said is not None:
+        assert not said.fits_ever
+        assert not fits
+    elif shape.memory_bytes is not None or view.quota.maximum_memory_bytes is None:
+        assert fits  # a proportional claim's least memory is only a bound when cards differ
+
+
+@often
+@given(pools(), shapes, views)
+def test_the_nearest_fit_that_is_offered_would_be_placed(pool: Cards, shape: Shape, view: TenantView) -> None:
+    before = Snapshot(1, pool, {"nlp": view}, (), Policy())
+    asked = Waiting("nlp", 0, shape, ("j",), 1, 0)
+    told = explain(before, asked, 0)
+    assume(told.nearest is not None)
+    assert told.nearest is not None
+    assert _fits_somewhere(pool, told.nearest, view)
+    assert (told.nearest == shape) == (told.dominant is None)
+
+
+@often
+@given(pools(), shapes)
+def test_binpack_opens_no_untouched_card_while_a_used_one_of_the_node_fits(pool: Cards, shape: Shape) -> None:
+    assume(shape.count == 1)
+    before = snapshot(pool, Waiting("nlp", 0, shape, ("j",), 1, 0))
+    plan = cycle(before, 0)
+    assume(plan.placements)
+    (row,) = rows_of(pool, plan)[0]
+    untouched = (pool.free_milli == WHOLE) & (pool.free_bytes == pool.memory_bytes)
+    if untouched[row]:
+        others = (pool.node == pool.node[row]) & ~untouched
+        closed = replace(pool, status=np.where(others, pool.status, 1))
+        assert not _fits_somewhere(closed, shape, before.tenants["nlp"])
+
+
+@often
+@given(snapshots())
+def test_explain_agrees_with_the_plan(before: Snapshot) -> None:
+    plan = cycle(before, 0)
+    for waiting in before.waiting:
+        told, said = explain(before, waiting, 0), plan.rejections.get(waiting.key)
+        assert told.dominant == (said.dominant if said else None)
+        assert said is None or told.sentence == said.sentence
