@@ -57,6 +57,8 @@ struct job {
     uint64_t attach_by, terminate_at, kill_at, sweep_at, give_up_at, drain_at; /* CLOCK_MONOTONIC ns or NEVER */
     uint64_t sweep_interval_ns;
     size_t leftover;
+    uint64_t memory_peak_bytes;
+    bool has_memory_peak;
 
     int error; /* why the command did not start */
     char stage[24], message[256], share_refused[128];

@@ -130,7 +130,6 @@ static uint64_t microseconds(struct timeval time)
 static void compose(const struct job *job, char *text, size_t size)
 {
     struct rusage usage;
-    uint64_t peak;
     size_t used = (size_t)snprintf(text, size, "gpupool-exit 1\n");
 
     getrusage(RUSAGE_CHILDREN, &usage);
@@ -143,8 +142,8 @@ static void compose(const struct job *job, char *text, size_t size)
                              job->started_wall_ns, job->ended_wall_ns, job->started_boot_ns, job->ended_boot_ns,
                              microseconds(usage.ru_utime), microseconds(usage.ru_stime),
                              (uint64_t)usage.ru_maxrss * 1024, job->log.written, job->log.lost, job->leftover);
-    if (cgroups_memory_peak(&job->cgroups, &peak))
-        used += (size_t)snprintf(text + used, size - used, "memory_peak_bytes=%" PRIu64 "\n", peak);
+    if (job->has_memory_peak)
+        used += (size_t)snprintf(text + used, size - used, "memory_peak_bytes=%" PRIu64 "\n", job->memory_peak_bytes);
     if (job->spec.share_directory)
         used += (size_t)snprintf(text + used, size - used, "share=%s\n", job->share_mounted ? "mounted" : "environment");
     if (job->share_refused[0])

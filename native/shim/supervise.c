@@ -338,11 +338,12 @@ static void drain(struct job *job)
 static void finish(struct job *job)
 {
     drain(job);
+    job->has_memory_peak = cgroups_memory_peak(&job->cgroups, &job->memory_peak_bytes);
+    cgroups_remove(&job->cgroups);
     /* With a full disk there is no record; the agent finds "started, lock free, no record" and says lost. Try for a
        while: the owner may make room. */
     for (int attempt = 0; !record_exit(job) && attempt < 30; attempt++)
         poll(NULL, 0, 1000);
-    cgroups_remove(&job->cgroups);
     tell_launcher(job, job->reason == REASON_FAILED_TO_START ? SHIM_FAILED_TO_START : SHIM_STARTED, job->message);
     unlink("sock");
     control_finish(job);

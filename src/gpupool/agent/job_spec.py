@@ -83,9 +83,9 @@ _REPEATED: Final = {
     "device_deny": "device_deny",
     "device_allow": "device_allow",
 }
-_INTEGERS: Final = frozenset(
-    "uid gid log_max_bytes log_files max_seconds grace_seconds attach_seconds owner_uid groups".split()
-)
+_IDS: Final = ("uid", "gid", "groups", "owner_uid")
+_NUMBERS: Final = ("log_max_bytes", "log_files", "max_seconds", "grace_seconds", "attach_seconds")
+_INTEGERS: Final = frozenset(_IDS + _NUMBERS)
 
 
 def _limit_text(value: int | None) -> str:

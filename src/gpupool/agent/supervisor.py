@@ -7,12 +7,8 @@ The protocol is described in docs/reference/supervisor.md.
 
 from __future__ import annotations
 
-import contextlib
-import enum
-import fcntl
 import os
 import socket
-import struct
 import subprocess
 from collections import deque
 from collections.abc import Mapping
@@ -26,6 +22,8 @@ from gpupool_native import shim_path
 from gpupool.agent.job_log import LogChunk, log_end, log_files, read_log
 from gpupool.agent.job_record import ExitRecord, StartRecord, parse_exit, read_exit, read_started
 from gpupool.agent.job_spec import BadSpec, JobSpec, Limit, read_spec, write_spec
+from gpupool.agent.job_state import JobState, JobStatus, SupervisorError, inspect, is_supervised
+from gpupool.agent.orphans import Reaped, StillSupervised, reap_orphans
 
 __all__ = [
     "AlreadyStarted",
@@ -44,8 +42,10 @@ __all__ = [
     "LiveStatus",
     "LogChunk",
     "NotRunning",
+    "Reaped",
     "RequestRefused",
     "StartRecord",
+    "StillSupervised",
     "SupervisorError",
     "inspect",
     "is_supervised",
@@ -55,6 +55,7 @@ __all__ = [
     "read_log",
     "read_spec",
     "read_started",
+    "reap_orphans",
     "start",
     "write_spec",
 ]
@@ -63,10 +64,6 @@ PROTOCOL_MIN: Final = 1
 PROTOCOL_MAX: Final = 1
 _MAX_SOCKET_PATH: Final = 107  # sun_path is 108 bytes with its final NUL
 _LINE_BYTES: Final = 1024
-
-
-class SupervisorError(Exception):
-    """A job's supervisor could not do what was asked."""
 
 
 class AlreadyStarted(SupervisorError):
@@ -103,25 +100,6 @@ class RequestRefused(SupervisorError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-
-
-class JobState(enum.Enum):
-    NOT_STARTED = "not_started"
-    RUNNING = "running"
-    ENDED = "ended"
-    DIED = "died"
-
-
-@dataclass(frozen=True)
-class JobStatus:
-    """Where a job stands, by its directory alone. RUNNING includes waiting for somebody to attach, and ending.
-
-    DIED: it was started, no supervisor holds it and there is no exit record; call `orphans.reap_orphans`.
-    """
-
-    state: JobState
-    started: StartRecord | None
-    exit: ExitRecord | None
 
 
 @dataclass(frozen=True)
@@ -191,35 +169,6 @@ def start(job_dir: Path, *, timeout_seconds: float = 60.0) -> JobStatus:
     message = done.stderr.decode("utf-8", "replace").strip().removeprefix("gpupool-shim: ")
     _raise_refusal(done.returncode, message, job_dir)
     return inspect(job_dir)
-
-
-def is_supervised(job_dir: Path) -> bool:
-    """Whether a supervisor holds the job's lock. Looks without taking it, so it never gets into a start's way."""
-    with contextlib.suppress(FileNotFoundError):
-        descriptor = os.open(job_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, wanted)
-        finally:
-            os.close(descriptor)
-        return bool(struct.unpack("hhqqi4x", found)[0] != fcntl.F_UNLCK)
-    return False
-
-
-def inspect(job_dir: Path) -> JobStatus:
-    """Where the job stands. Never blocks and changes nothing."""
-    ended = read_exit(job_dir)
-    held = ended is None and is_supervised(job_dir)
-    if ended is None and not held:
-        ended = read_exit(job_dir)  # it may have ended between the two looks
-    started = read_started(job_dir)
-    if ended is not None:
-        state = JobState.ENDED
-    elif held:
-        state = JobState.RUNNING
-    else:
-        state = JobState.DIED if (job_dir / "started").exists() else JobState.NOT_STARTED
-    return JobStatus(state, started, ended)
 
 
 def _connect(job_dir: Path, timeout_seconds: float) -> socket.socket:

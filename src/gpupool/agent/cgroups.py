@@ -1,0 +1,223 @@
+"""Control groups for jobs: which hierarchies this host has and lets us use, and where a job's own groups lie.
+
+The supervisor makes, enters and removes a job's groups; this module names them, and empties them when the supervisor
+cannot. It never touches a group outside `gpupool-<pool>/<job>`. Must not know what a job is for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+PARENT_PREFIX: Final = "gpupool-"
+_SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
+_USEFUL_V1: Final = ("devices", "memory", "freezer")
+_PAUSE_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted hierarchy. `base` is where gpupool's groups go; `refusal` says why not, when it cannot be used."""
+
+    version: Literal[1, 2]
+    controllers: frozenset[str]
+    base: Path
+    refusal: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether groups can be made here."""
+        return not self.refusal
+
+
+@dataclass(frozen=True)
+class CgroupSupport:
+    """What this host offers. `kind` is v1 when device rules go through a v1 hierarchy (v2 may be there as well)."""
+
+    kind: Literal["v2", "v1", "none"]
+    hierarchies: tuple[Hierarchy, ...]
+
+    @property
+    def used(self) -> tuple[Hierarchy, ...]:
+        """The hierarchies a job gets a group in."""
+        usable = [found for found in self.hierarchies if found.usable]
+        has_v2 = any(found.version == 2 for found in usable)
+        wanted = set(_USEFUL_V1) - ({"freezer"} if has_v2 else set())  # v2 kills a whole group in one write
+        return tuple(found for found in usable if found.version == 2 or found.controllers & wanted)
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Why hierarchies that would be useful cannot be used."""
+        return tuple(found.refusal for found in self.hierarchies if found.refusal)
+
+
+def _mounts(proc_root: Path) -> Iterable[tuple[str, str, str, frozenset[str]]]:
+    """(file system, root, mount point, options) of every cgroup mount; proc(5) describes the columns."""
+    for line in (proc_root / "self" / "mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        columns, (kind, _, options) = left.split(), right.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            yield kind, columns[3], columns[4], frozenset(options.split(","))
+
+
+def _own_groups(proc_root: Path) -> dict[str, str]:
+    """Our path in each hierarchy, by controller; "" is v2."""
+    found: dict[str, str] = {}
+    for line in (proc_root / "self" / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        found |= dict.fromkeys(controllers.split(","), path)
+    return found
+
+
+def _base(point: Path, root: str, own: str, uid: int) -> Path:
+    """Root's groups go to the top of what is mounted; anybody else's below the group that was delegated to him."""
+    if uid == 0:
+        return point
+    inside = os.path.relpath(own, root) if own.startswith(root) else "."
+    return point / inside
+
+
+def _refusal(base: Path, controllers: frozenset[str], writable: Callable[[Path], bool]) -> str:
+    name = "cgroup v2" if not controllers else f"cgroup v1 {','.join(sorted(controllers))}"
+    if not base.is_dir():
+        return f"{name}: {base} is not there"
+    if not (writable(base) and writable(base / "cgroup.procs")):
+        return f"{name}: {base} is not ours to write"
+    return ""
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK)
+
+
+def detect(
+    proc_root: Path = Path("/proc"),
+    sys_root: Path = Path("/sys"),
+    *,
+    uid: int | None = None,
+    writable: Callable[[Path], bool] = _writable,
+) -> CgroupSupport:
+    """What can be used here, by whoever we are. Changes nothing; reads a handful of files."""
+    uid = os.geteuid() if uid is None else uid
+    own = _own_groups(proc_root)
+    found: list[Hierarchy] = []
+    for kind, root, mount_point, options in _mounts(proc_root):
+        point = sys_root / os.path.relpath(mount_point, "/sys")
+        version: Literal[1, 2] = 2 if kind == "cgroup2" else 1
+        controllers = frozenset() if version == 2 else options & own.keys()
+        if version == 1 and not controllers & set(_USEFUL_V1):
+            continue
+        base = _base(point, root, own.get(min(controllers, default=""), "/"), uid)
+        found.append(Hierarchy(version, controllers, base, _refusal(base, controllers, writable)))
+    return CgroupSupport(_kind(found), tuple(found))
+
+
+def _kind(found: Sequence[Hierarchy]) -> Literal["v2", "v1", "none"]:
+    usable = [hierarchy for hierarchy in found if hierarchy.usable]
+    if any("devices" in hierarchy.controllers for hierarchy in usable):
+        return "v1"
+    if any(hierarchy.version == 2 for hierarchy in usable):
+        return "v2"
+    return "v1" if usable else "none"
+
+
+def job_cgroups(support: CgroupSupport, pool_id: str, job_id: str) -> tuple[str, ...]:
+    """The groups of one job, for `JobSpec.cgroups`: one in each hierarchy used, none where nothing can be used."""
+    for name in (pool_id, job_id):
+        if not _SAFE_ID.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of a cgroup")
+    return tuple(str(found.base / f"{PARENT_PREFIX}{pool_id}" / job_id) for found in support.used)
+
+
+def device_rule(path: Path, access: str = "rwm") -> str:
+    """The rule for one device file, for `JobSpec.device_deny`: "c 195:1 rwm"."""
+    found = path.stat()
+    if not (stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)):
+        raise ValueError(f"{path} is not a device")
+    kind = "c" if stat.S_ISCHR(found.st_mode) else "b"
+    return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)} {access}"
+
+
+def _require_ours(path: Path) -> None:
+    if not path.parent.name.startswith(PARENT_PREFIX):
+        raise ValueError(f"{path} is not a job's cgroup of gpupool")
+
+
+def members(path: Path) -> tuple[int, ...]:
+    """The processes in one group; none when it does not exist."""
+    try:
+        return tuple(int(line) for line in (path / "cgroup.procs").read_text().split())
+    except (FileNotFoundError, OSError) as error:
+        if isinstance(error, FileNotFoundError) or error.errno == 19:  # ENODEV: removed while open
+            return ()
+        raise
+
+
+def _write_if_there(path: Path, text: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _kill_members(path: Path) -> None:
+    if _write_if_there(path / "cgroup.kill", "1"):
+        return
+    frozen = _write_if_there(path / "freezer.state", "FROZEN")  # so that none forks away
+    try:
+        for pid in members(path):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    finally:
+        if frozen:
+            _write_if_there(path / "freezer.state", "THAWED")
+
+
+def kill_all(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tuple[int, ...]:
+    """Kills every process in a job's groups; what is left after the time, normally nothing. Blocks until then."""
+    groups = [Path(path) for path in paths]
+    for group in groups:
+        _require_ours(group)
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        left = {pid for group in groups for pid in members(group)}
+        if not left or time.monotonic() >= deadline:
+            return tuple(sorted(left))
+        for group in groups:
+            if group.is_dir():
+                _kill_members(group)
+        time.sleep(_PAUSE_SECONDS)  # the kernel tells nobody when a v1 group becomes empty
+
+
+def remove(paths: Iterable[str]) -> tuple[str, ...]:
+    """Removes a job's empty groups; those that are not empty are returned. Idempotent."""
+    left = []
+    for path in paths:
+        _require_ours(Path(path))
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            left.append(path)
+    return tuple(left)
+
+
+def remove_pool(support: CgroupSupport, pool_id: str) -> None:
+    """Removes the pool's own empty groups, when it is purged."""
+    for found in support.used:
+        with contextlib.suppress(OSError):
+            os.rmdir(found.base / f"{PARENT_PREFIX}{pool_id}")

@@ -1,0 +1,128 @@
+"""What is left of a job whose supervisor was killed: found and ended by whoever comes next.
+
+The command itself dies with its supervisor. What it had started may live on, in the job's cgroup or, without one,
+anywhere; there it is known by the environment it was given. Must not know why the supervisor died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpupool.agent import cgroups
+from gpupool.agent.job_record import StartRecord, read_started
+from gpupool.agent.job_spec import JobSpec, read_spec
+from gpupool.agent.job_state import JobState, SupervisorError, inspect
+
+VARIABLE: Final = "GPUPOOL_JOB"
+_START_TIME_COLUMN: Final = 19  # of what follows the name in /proc/PID/stat; proc(5) counts it as the 22nd
+
+
+class StillSupervised(SupervisorError):
+    """The job has a supervisor; ending its processes is that one's business."""
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """How many processes were ended, and which are still there (in the kernel, or no longer ours to end)."""
+
+    killed: int
+    remaining: tuple[int, ...]
+
+
+def _is_of_this_boot(started: StartRecord, proc_root: Path) -> bool:
+    return (proc_root / "sys/kernel/random/boot_id").read_text().strip() == started.boot_id
+
+
+def _start_ticks(pid: int, proc_root: Path) -> int:
+    text = (proc_root / str(pid) / "stat").read_text()
+    return int(text.rpartition(")")[2].split()[_START_TIME_COLUMN])
+
+
+def _belongs(pid: int, spec: JobSpec, started: StartRecord, proc_root: Path) -> bool:
+    """The job's variable, the job's user, and not older than the job."""
+    uid = os.geteuid() if spec.uid is None else spec.uid
+    oldest = started.started_boot_ns * os.sysconf("SC_CLK_TCK") // 1_000_000_000
+    try:
+        if (proc_root / str(pid)).stat().st_uid != uid:
+            return False
+        environment = (proc_root / str(pid) / "environ").read_bytes().split(b"\0")
+        return f"{VARIABLE}={spec.job_id}".encode() in environment and _start_ticks(pid, proc_root) >= oldest
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False  # gone, or somebody else's
+
+
+def _handles(spec: JobSpec, started: StartRecord, proc_root: Path) -> Iterator[tuple[int, int]]:
+    """(pid, descriptor) of the job's processes. The descriptor is taken first, so the answer is about that process."""
+    for name in os.listdir(proc_root):
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        try:
+            descriptor = os.pidfd_open(int(name))
+        except OSError:  # gone, or only a thread
+            continue
+        if _belongs(int(name), spec, started, proc_root):
+            yield int(name), descriptor
+        else:
+            os.close(descriptor)
+
+
+def _kill_by_environment(spec: JobSpec, started: StartRecord, deadline: float, proc_root: Path) -> Reaped:
+    killed: set[int] = set()
+    while True:
+        found = list(_handles(spec, started, proc_root))
+        if not found or time.monotonic() >= deadline:
+            for _, descriptor in found:
+                os.close(descriptor)
+            return Reaped(len(killed), tuple(pid for pid, _ in found))
+        for pid, descriptor in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                killed.add(pid)
+        _await_ends([descriptor for _, descriptor in found], deadline)
+
+
+def _await_ends(descriptors: list[int], deadline: float) -> None:
+    waiting = select.poll()
+    for descriptor in descriptors:
+        waiting.register(descriptor, select.POLLIN)
+    left = len(descriptors)
+    while left and (seconds := deadline - time.monotonic()) > 0:
+        for descriptor, _ in waiting.poll(seconds * 1000):
+            waiting.unregister(descriptor)
+            left -= 1
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _kill_in_cgroups(spec: JobSpec, timeout_seconds: float) -> Reaped:
+    before = {pid for path in spec.cgroups for pid in cgroups.members(Path(path))}
+    remaining = cgroups.kill_all(spec.cgroups, timeout_seconds=timeout_seconds)
+    cgroups.remove(spec.cgroups)
+    return Reaped(len(before - set(remaining)), remaining)
+
+
+def reap_orphans(job_dir: Path, *, timeout_seconds: float = 10.0, proc_root: Path = Path("/proc")) -> Reaped:
+    """Ends whatever a job left behind, and removes its cgroups. Idempotent; blocks until it is gone or time is up.
+
+    Raises StillSupervised while a supervisor holds the job.
+    """
+    status = inspect(job_dir)
+    if status.state is JobState.RUNNING:
+        raise StillSupervised(f"{job_dir} has a supervisor")
+    if status.state is JobState.NOT_STARTED:
+        return Reaped(0, ())
+    spec = read_spec(job_dir)
+    if spec.cgroups:
+        return _kill_in_cgroups(spec, timeout_seconds)
+    started = read_started(job_dir)
+    if started is None or not _is_of_this_boot(started, proc_root):
+        return Reaped(0, ())
+    return _kill_by_environment(spec, started, time.monotonic() + timeout_seconds, proc_root)
