@@ -90,7 +90,7 @@ class Topology:
         """
         if kind is LinkKind.SYSTEM:
             return (frozenset(self.devices),) if self.devices else ()
-        groups = _join([frozenset((d,)) for d in self.devices] + self._sets(kind))
+        groups = join_groups([frozenset((d,)) for d in self.devices] + self._sets(kind))
         return tuple(sorted(groups, key=lambda g: (-len(g), self._first(g))))
 
     @cached_property
@@ -120,8 +120,12 @@ class Topology:
         return min(i for i, uuid in enumerate(self.devices) if uuid in group)
 
 
-def _join(groups: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """Unite sets that share a member until none do."""
+def join_groups(groups: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """Unite sets that share a member until none do.
+
+    >>> [sorted(g) for g in join_groups([frozenset("ab"), frozenset("cd"), frozenset("bc")])]
+    [['a', 'b', 'c', 'd']]
+    """
     joined: list[frozenset[str]] = []
     for group in groups:
         touching = [g for g in joined if g & group]

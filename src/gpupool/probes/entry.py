@@ -10,6 +10,9 @@ from typing import Any
 
 from gpupool.base.errors import BadMachine
 
+_MOST = 2**53  # beyond it JSON readers disagree about numbers
+_MOST_MIB = 2**40  # an exbibyte: bytes still fit 64 bits
+
 
 class Entry:
     """An object whose keys are all among `known`; `where` names it in refusals. Getters give None for null."""
@@ -45,8 +48,8 @@ class Entry:
 
     def mib(self, key: str) -> int | None:
         """A number of MiB, as bytes."""
-        value = self.integer(key)
-        return None if value is None else value << 20
+        value = self._value.get(key)
+        return None if value is None else whole(value, f'"{key}" of {self.where}', 1, _MOST_MIB) << 20
 
     def sequence(self, key: str) -> list[Any]:
         """The list, or an empty one where the key is missing."""
@@ -63,10 +66,10 @@ class Entry:
         return self._value.get(key) is not None
 
 
-def whole(value: object, what: str, least: int, most: int = 2**53) -> int:
+def whole(value: object, what: str, least: int, most: int = _MOST) -> int:
     """The value as an integer within limits; true and 1.0 are none."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise BadMachine(f"{what} must be a whole number of at least {least}, not {value!r}")
+        raise BadMachine(f"{what} must be a whole number of at least {least} (and at most {most}), not {value!r}")
     return value
 
 

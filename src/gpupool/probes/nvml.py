@@ -23,7 +23,7 @@ from gpupool.base.errors import Unavailable
 from gpupool.model.catalogue import CATALOGUE, canonical_model
 from gpupool.model.device import Device, DeviceUsage, Health, Process
 from gpupool.model.partition import Partition, PartitionProfile, Placement
-from gpupool.model.topology import Link, LinkKind, Topology
+from gpupool.model.topology import Link, LinkKind, Topology, join_groups
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.processes import ProcessTable
 
@@ -465,11 +465,8 @@ def _groups(levels: Mapping[tuple[str, str], int], farthest: int) -> tuple[froze
     """The sets of cards whose common ancestor is at most `farthest` away; PCI is a tree, so sets are
     disjoint.
     """
-    groups: list[frozenset[str]] = []
-    for pair in (frozenset(pair) for pair, level in sorted(levels.items()) if level <= farthest):
-        touching = [g for g in groups if g & pair]
-        groups = [g for g in groups if not g & pair] + [pair.union(*touching)]
-    return tuple(sorted(groups, key=min))
+    near = (frozenset(pair) for pair, level in levels.items() if level <= farthest)
+    return tuple(sorted(join_groups(near), key=min))
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

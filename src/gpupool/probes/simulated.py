@@ -54,8 +54,9 @@ def parse_sim(spec: str, seed: str = "") -> tuple[Machine, ...]:
     text = spec.strip()
     if text.endswith(".json") or "/" in text:
         return read_machines(_load(Path(text)), seed)
-    if text in preset_names():
-        return read_machines(_preset(text), seed)
+    presets = {name.lower(): name for name in preset_names()}
+    if text.lower() in presets:
+        return read_machines(_preset(presets[text.lower()]), seed)
     entries = [entry for group in text.split(",") for entry in _nodes(group.strip(), spec)]
     totals = [sum(card.get("count", 1) for card in entry["cards"]) for entry in entries]
     check_size(len(totals), max(totals), sum(totals))
