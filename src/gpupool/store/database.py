@@ -162,7 +162,7 @@ class Store:
                 connection.rollback()
                 raise
             if ask is not None:
-                ask.kept = True
+                ask.committed(write._answer)
         topics = write._topics | ({"events"} if write._events else set())
         if topics:
             self.hub.publish(topics)

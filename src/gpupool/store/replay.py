@@ -34,6 +34,14 @@ UNANSWERED = 0
 """Status of a row whose request took effect and whose answer is not (or must not be) known."""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a repetition gets. `status` UNANSWERED: `response["made"]` may say what there is."""
+
+    status: int = UNANSWERED
+    response: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Ask:
     """One request under a key. `kept` once its row is committed; never shared by two requests."""
@@ -43,14 +51,15 @@ class Ask:
     request_sha256: str
     kept: bool = False
     closed: bool = False
+    answer: Answer | None = None
+    """What the effect's own transaction recorded as its answer."""
 
+    @property
+    def is_secret(self) -> bool:
+        return self.answer is not None and "made" in self.answer.response
 
-@dataclass(frozen=True)
-class Answer:
-    """What a repetition gets. `status` UNANSWERED: `response["made"]` may say what there is."""
-
-    status: int = UNANSWERED
-    response: dict[str, Any] = field(default_factory=dict)
+    def committed(self, answer: Answer | None) -> None:
+        self.kept, self.answer = True, answer or self.answer
 
 
 current: ContextVar[Ask | None] = ContextVar("gpupool_ask", default=None)

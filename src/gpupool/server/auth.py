@@ -1,0 +1,103 @@
+"""The layer that finds out who is asking, before any route is looked for.
+
+Over the Unix socket the kernel says so; a bearer token wins where one is given. Without
+either, every path but the open ones answers 401, also one that does not exist: a stranger
+learns nothing of the routes. Roles are not checked here but by each route (`require`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gpupool.base.errors import NotLoggedIn
+from gpupool.model.tenant import Principal
+from gpupool.tenancy.access import PRINCIPAL_KEY, Peer, scope_peer
+from gpupool.tenancy.service import Tenancy
+
+OPEN_PATHS = frozenset({"/login", "/openapi.json", "/healthz"})
+SOURCES_KNOWN = 1024
+WAITING_AT_MOST = 64
+
+
+class Brake:
+    """Slows down who keeps failing to log in: nothing for the first, up to two seconds later.
+
+    A guess of 256 bits needs no brake; a log full of guesses does. Bounded in memory and in
+    how many it keeps waiting, so that it cannot be turned against the server.
+    """
+
+    FREE, FORGET_SECONDS, LONGEST_SECONDS = 5, 60.0, 2.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._waiting = 0
+
+    def failed(self, source: str) -> float:
+        """Note a failure; for how many seconds its answer is held back."""
+        count, last = self._failures.pop(source, (0, 0.0))
+        now = self._clock()
+        count = count + 1 if now - last < self.FORGET_SECONDS else 1
+        self._failures[source] = (count, now)
+        if len(self._failures) > SOURCES_KNOWN:
+            self._failures.popitem(last=False)
+        return 0.0 if count <= self.FREE else min(self.LONGEST_SECONDS, 0.1 * 2.0 ** min(count - self.FREE, 8))
+
+    async def hold(self, source: str) -> None:
+        """Note a failure and wait as long as it deserves, unless many wait already."""
+        seconds = self.failed(source)
+        if not seconds or self._waiting >= WAITING_AT_MOST:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._waiting -= 1
+
+
+class Authentication:
+    """Puts the caller's Principal into the scope, or raises NotLoggedIn."""
+
+    def __init__(self, app: ASGIApp, tenancy: Tenancy, brake: Brake) -> None:
+        self._app, self._identity, self._brake = app, tenancy.identity, brake
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            try:
+                scope[PRINCIPAL_KEY] = await self._principal(scope)
+            except NotLoggedIn:
+                await self._brake.hold(source_of(scope))
+                raise
+        await self._app(scope, receive, send)
+
+    async def _principal(self, scope: Scope) -> Principal:
+        peer, given = scope_peer(scope), [v for k, v in scope["headers"] if k == b"authorization"]
+        if given:
+            return await self._bearer(given, peer)
+        if peer is None:
+            raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
+        known = self._identity.peek_peer(peer)
+        return known if known is not None else await run_in_threadpool(self._identity.principal_for_peer, peer)
+
+    async def _bearer(self, given: list[bytes], peer: Peer | None) -> Principal:
+        scheme, _, token = given[0].decode("latin-1").partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer":
+            raise NotLoggedIn("send one header  Authorization: Bearer TOKEN", hint="gpupool login")
+        known = self._identity.peek_token(token, peer)
+        if known is not None:
+            return known
+        return await run_in_threadpool(self._identity.principal_for_token, token, peer)
+
+
+def source_of(scope: Scope) -> str:
+    """Whom the brake slows down: a Unix user, or a network address."""
+    peer = scope_peer(scope)
+    if peer is not None:
+        return f"uid {peer.uid}"
+    return str(scope["client"][0]) if scope.get("client") else "?"

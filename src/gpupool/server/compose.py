@@ -1,0 +1,36 @@
+"""The rooms' services put together, each given the ones it stands on. Starts no thread."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.allocations.routes import Logs
+from gpupool.allocations.service import Allocations
+from gpupool.allocations.tables import jobs
+from gpupool.fleet.service import Fleet
+from gpupool.metering.service import Metering
+from gpupool.model.job import LIVE
+from gpupool.server.config import Services
+from gpupool.store.database import Store
+from gpupool.tenancy.accounts import Accounts
+from gpupool.tenancy.service import Tenancy
+
+
+def compose(
+    store: Store, *, owner_uid: int | None = None, logs: Logs | None = None, accounts: Accounts | None = None
+) -> Services:
+    """The services of one pool over its store; whoever calls begins and closes them."""
+    tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
+    fleet = Fleet(store)
+    metering = Metering(store)
+    return Services(store, tenancy, fleet, metering, Allocations(store, tenancy, fleet, metering), logs)
+
+
+def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:
+    """How many jobs of a tenant or user are pending, starting or running."""
+    query = sa.select(sa.func.count()).where(jobs.c.state.in_([str(state) for state in sorted(LIVE)]))
+    if tenant_id is not None:
+        query = query.where(jobs.c.tenant_id == tenant_id)
+    if user_id is not None:
+        query = query.where(jobs.c.user_id == user_id)
+    return connection.execute(query).scalar_one()

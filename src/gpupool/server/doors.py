@@ -1,0 +1,97 @@
+"""The routes that belong to no room: logging in, being alive, and the pool as a whole."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from gpupool import __version__
+from gpupool.allocations.tables import jobs
+from gpupool.base.errors import NotLoggedIn
+from gpupool.fleet.tables import devices, nodes
+from gpupool.model.job import LIVE, JobState
+from gpupool.model.tenant import Permission, Principal
+from gpupool.server.auth import Brake, source_of
+from gpupool.server.config import ServerConfig
+from gpupool.store.tables import pool
+from gpupool.tenancy.access import require
+from gpupool.tenancy.service import Tenancy
+from gpupool.wire.common import Wire
+from gpupool.wire.people import LoginIn, LoginOut, PoolOut
+
+open_router = APIRouter(tags=["doors"])
+router = APIRouter(tags=["pool"])
+
+
+class HealthOut(Wire):
+    """`ready` once every node has told what became of its jobs."""
+
+    ready: bool
+    version: str
+
+
+@open_router.get("/healthz")
+def healthz(request: Request) -> HealthOut:
+    """Whether the server answers, and whether it knows what became of every job. Needs no login."""
+    return HealthOut(ready=is_ready(request), version=__version__)
+
+
+@open_router.post("/login")
+async def login(request: Request, body: LoginIn) -> LoginOut:
+    """Exchange an api token or a one-time token for a session of 12 hours. Needs no login."""
+    tenancy: Tenancy = request.app.state.tenancy
+    brake: Brake = request.app.state.brake
+    try:
+        return await run_in_threadpool(tenancy.tokens.login, body.token)
+    except NotLoggedIn:
+        await brake.hold(source_of(request.scope))
+        raise
+
+
+@router.get("/pool")
+def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Permission.READ))]) -> PoolOut:
+    """The pool as a whole: who runs it, where, and how much there is."""
+    config: ServerConfig = request.app.state.config
+    with request.app.state.store.read() as connection:
+        counts = _counts(connection)
+    return PoolOut(
+        version=__version__,
+        pid=os.getpid(),
+        ready=is_ready(request),
+        store=request.app.state.store.engine.dialect.name,
+        state_dir=config.state_dir,
+        listeners=list(config.listeners),
+        started_ns=config.started_ns,
+        ledger_ahead_seconds=round(request.app.state.store.clock.ahead_ns() / 1e9, 3),
+        **counts,
+    )
+
+
+def is_ready(request: Request) -> bool:
+    """The host's own word, and that of every node: registered and done telling."""
+    config: ServerConfig = request.app.state.config
+    if not config.ready():
+        return False
+    with request.app.state.store.read() as connection:
+        return connection.execute(sa.select(nodes.c.id).where(~nodes.c.ready).limit(1)).first() is None
+
+
+def _counts(connection: sa.Connection) -> dict[str, Any]:
+    row = connection.execute(sa.select(pool)).one()
+    cards = connection.execute(sa.select(sa.func.count(), sa.func.min(sa.cast(devices.c.simulated, sa.Integer)))).one()
+    live = jobs.c.state.in_([str(state) for state in sorted(LIVE)])
+    waits = sa.func.count(sa.case((jobs.c.state == str(JobState.PENDING), 1)))
+    work = connection.execute(sa.select(sa.func.count(), waits).where(live)).one()
+    return {
+        "id": row.pool_id,
+        "last_event": row.event_seq,
+        "nodes": connection.execute(sa.select(sa.func.count()).select_from(nodes)).scalar_one(),
+        "devices": cards[0],
+        "simulated": None if cards[1] is None else bool(cards[1]),
+        "jobs_live": work[0],
+        "jobs_pending": work[1],
+    }

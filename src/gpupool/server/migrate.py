@@ -1,0 +1,147 @@
+"""Making a database this version's: created, upgraded, or refused with the reason.
+
+Alembic is imported only when something has to change. A new SQLite database is built beside
+its place and moved there whole, so an empty or half-made file is always damage and never a
+fresh start: a pool whose file was truncated does not quietly begin anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import StateNewer, StateUnusable, StoreCorrupt
+from gpupool.store.database import connect, sqlite_url
+from gpupool.store.failures import store_errors
+from gpupool.store.tables import pool
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSIONS = sa.table("alembic_version", sa.column("version_num"))
+
+
+def prepare(engine: sa.Engine, now_ns: int, pool_id: str) -> None:
+    """Create or upgrade the database; nothing when it is current. `pool_id` names a new pool.
+
+    Raises StateNewer, StoreCorrupt, StateUnusable, StoreBusy, DiskFull; then nothing changed.
+    """
+    path = _file(engine)
+    if path is None:
+        _upgrade(engine, now_ns, pool_id)
+        return
+    with store_errors():
+        _check_file(path)
+        if not path.exists():
+            _create(path, now_ns, pool_id)
+        _upgrade(engine, now_ns, pool_id)
+
+
+def known_revisions() -> list[str]:
+    """Revisions this version can have, oldest first; their files are numbered."""
+    return sorted(path.stem.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def _file(engine: sa.Engine) -> Path | None:
+    name = engine.url.database
+    return Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
+
+
+def _check_file(path: Path) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateUnusable(f"{path}: {error.strerror}", hint="gpupool doctor checks the state directory") from error
+    if size == 0:
+        raise StoreCorrupt(
+            f"{path} is empty; it was cut off, for gpupool makes no empty one",
+            hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
+        )
+
+
+def _create(path: Path, now_ns: int, pool_id: str) -> None:
+    beside = path.with_name(path.name + ".new")
+    for leftover in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
+        leftover.unlink(missing_ok=True)
+    os.close(_private_file(beside))
+    engine = connect(sqlite_url(beside))
+    try:
+        _upgrade(engine, now_ns, pool_id)
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        engine.dispose()
+    _sync(beside)
+    os.replace(beside, path)
+    _sync(path.parent)
+
+
+def _private_file(path: Path) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StateUnusable(
+            f"cannot write in {path.parent}: {error.strerror}", hint="choose another --state-dir"
+        ) from error
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _upgrade(engine: sa.Engine, now_ns: int, pool_id: str) -> None:
+    with store_errors(), engine.connect() as connection:
+        known, found = known_revisions(), _revision(connection)
+        if found not in (None, *known):
+            raise StateNewer(
+                f"the database has revision {found}, this gpupool knows {known[0]} to {known[-1]}",
+                hint="install the newer gpupool again, or choose another --state-dir",
+                found=found,
+                newest_known=known[-1],
+            )
+        if found is None and sa.inspect(connection).has_table("pool"):
+            raise StoreCorrupt("the database does not say its revision", hint="put a saved copy in its place")
+        if found != known[-1]:
+            _run(connection)
+        _ensure_pool(connection, now_ns, pool_id)
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        connection.rollback()
+        return None
+    found = connection.execute(sa.select(_VERSIONS.c.version_num)).scalar_one_or_none()
+    connection.rollback()
+    return found
+
+
+def _run(connection: sa.Connection) -> None:
+    """All missing revisions in one transaction."""
+    from alembic import command  # only now: at an ordinary start it would be memory and time for nothing
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")  # a table that is copied must not take its children along
+        connection.rollback()
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    command.upgrade(config, "head")
+    connection.commit()
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA foreign_keys=ON")
+        connection.rollback()
+
+
+def _ensure_pool(connection: sa.Connection, now_ns: int, pool_id: str) -> None:
+    if connection.execute(sa.select(pool.c.id)).first() is None:
+        row = {"id": 1, "pool_id": pool_id, "holder": "", "event_seq": 0, "generation": 1, "ledger_ns": now_ns}
+        connection.execute(pool.insert().values(row))
+        connection.commit()

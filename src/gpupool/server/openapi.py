@@ -1,0 +1,97 @@
+"""The OpenAPI document: what FastAPI finds out by itself, and what every route here shares.
+
+Each route says what it does in its docstring; here each gets the problems any route may
+answer with, the two ways to be known, and the header that makes a repetition safe.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from gpupool import __version__
+from gpupool.server.auth import OPEN_PATHS
+from gpupool.server.once import METHODS
+from gpupool.server.problems import MEDIA_TYPE
+from gpupool.wire.common import Problem
+
+DESCRIPTION = """\
+One pool for all your GPUs. On the pool's Unix socket the caller is known by the kernel; over TCP by a bearer token.
+Errors are `application/problem+json` (RFC 9457) with a stable `code`. Lists are pages: pass `next` as `after`.
+A request with an `Idempotency-Key` may be repeated for 24 hours and takes effect once."""
+
+TAGS = {
+    "doors": "What needs no login.",
+    "pool": "The pool as a whole.",
+    "tenancy": "Tenants, projects, users, tokens, quotas, and who is asking.",
+    "fleet": "Nodes and devices.",
+    "jobs": "Jobs, what they wait for, what they wrote, and the pool's events.",
+    "metering": "What was promised, what was used, and what it adds up to.",
+}
+PROBLEMS = {
+    "400": "What was asked makes no sense.",
+    "401": "Nobody is logged in.",
+    "403": "The caller's role does not allow it.",
+    "404": "There is none, or not in the caller's scope.",
+    "405": "The path does not offer the method.",
+    "409": "Understood, and the answer is no; or somebody else was first.",
+    "412": "Another generation than the one named.",
+    "413": "The request is too large.",
+    "422": "The request does not have the shape asked for.",
+    "500": "A defect of the server.",
+    "503": "The pool or its database cannot, for now.",
+    "507": "The disk is full.",
+}
+_KEY_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Makes it safe to repeat this request; 1 to 128 printable ASCII characters.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$"},
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Make the app answer with our document; it is built at the first request and kept."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = build(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend the document
+
+
+def build(app: FastAPI) -> dict[str, Any]:
+    document: dict[str, Any] = get_openapi(
+        title="gpupool",
+        version=__version__,
+        description=DESCRIPTION,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+    )
+    parts = document.setdefault("components", {})
+    schemas = parts.setdefault("schemas", {})
+    schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "description": "gpp_… token"}}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            _complete(path, method.upper(), operation)
+    return document
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    answers = operation["responses"]
+    for status, text in PROBLEMS.items():
+        answers[status] = {"description": text, "content": content}
+    if path in OPEN_PATHS:
+        operation["security"] = []
+        return
+    operation["security"] = [{"bearer": []}]
+    if method in METHODS:
+        operation.setdefault("parameters", []).append(_KEY_HEADER)

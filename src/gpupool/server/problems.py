@@ -1,0 +1,151 @@
+"""How errors read over HTTP (RFC 9457), and the outermost layer that lets none escape.
+
+The only place that knows which error is which status. A defect of ours becomes GP-5900 with
+a number that the log knows too; nothing of it is told to the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpupool import __version__
+from gpupool.base import errors
+from gpupool.base.errors import GpupoolError
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+FIELDS_SHOWN = 20
+# A class's status is its own or its nearest ancestor's.
+STATUS: Mapping[type[GpupoolError], int] = {
+    GpupoolError: 500,
+    errors.BadInput: 400,
+    errors.InvalidBody: 422,
+    errors.BodyTooLarge: 413,
+    errors.MethodNotAllowed: 405,
+    errors.Refused: 409,
+    errors.NotLoggedIn: 401,
+    errors.NotAllowed: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.StaleGeneration: 412,
+    errors.Unavailable: 503,
+    errors.DiskFull: 507,
+}
+_HEADERS: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+
+
+def status_of(kind: type[GpupoolError]) -> int:
+    return next(STATUS[cls] for cls in kind.__mro__ if cls in STATUS)
+
+
+def problem_response(error: GpupoolError, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer for an error: `application/problem+json` with its code, hint and numbers."""
+    status = status_of(type(error))
+    problem = {
+        "type": f"urn:gpupool:problem:{error.code}",
+        "title": error.title,
+        "status": status,
+        "detail": error.message,
+        "code": error.code,
+        "hint": error.hint,
+        "numbers": error.details,
+    }
+    body = json.dumps(problem, ensure_ascii=True, default=str).encode()
+    return Response(body, status, {**_HEADERS.get(status, {}), **(headers or {})}, MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Give the app our answers in place of its own."""
+    app.add_exception_handler(GpupoolError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+
+
+async def _on_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, GpupoolError)
+    return problem_response(error)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem_response(invalid(error.errors()))
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    where = f"{request.method} {shorten(request.url.path)}"
+    if error.status_code == 404:
+        return problem_response(errors.RouteNotFound(f"there is no {where}", hint="GET /openapi.json lists the routes"))
+    if error.status_code == 405:
+        hint = "GET /openapi.json lists the methods"
+        return problem_response(errors.MethodNotAllowed(f"{where} is not offered", hint=hint), error.headers)
+    if error.status_code < 500:
+        return problem_response(errors.InvalidBody(shorten(str(error.detail)), hint="GET /openapi.json has the shapes"))
+    return internal(error)
+
+
+def invalid(found: Sequence[Mapping[str, Any]]) -> errors.InvalidBody:
+    """Which fields are wrong and how; what was sent is not repeated, however large or odd it is."""
+    fields = [
+        {"field": shorten(".".join(map(str, one["loc"][1:])) or str(one["loc"][0])), "problem": shorten(one["msg"])}
+        for one in found[:FIELDS_SHOWN]
+    ]
+    first = f"{fields[0]['field']}: {fields[0]['problem']}" if fields else "the request does not fit"
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return errors.InvalidBody(first + more, hint="GET /openapi.json has the shapes", fields=fields, count=len(found))
+
+
+def internal(error: BaseException) -> Response:
+    """Log a defect whole, answer with its number only."""
+    number = secrets.token_hex(4)
+    logger.error("defect %s", number, exc_info=error)
+    return problem_response(
+        errors.Internal(f"the server failed on this request (defect {number})", hint="gpupool doctor --log shows it")
+    )
+
+
+def shorten(text: str, size: int = 200) -> str:
+    """Printable and short: for repeating a piece of what a caller sent."""
+    safe = text.encode("utf-8", "replace").decode()
+    safe = "".join(char if char.isprintable() else "�" for char in safe[: size + 1])
+    return safe if len(safe) <= size else safe[: size - 1] + "…"
+
+
+class Answers:
+    """Outermost layer: names the version in every answer and turns whatever escapes into a problem."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                MutableHeaders(scope=message)["Gpupool-Version"] = __version__
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answer)
+        except Exception as error:
+            if started:
+                raise  # the answer is half out: the connection must break, or it would look complete
+            response = problem_response(error) if isinstance(error, GpupoolError) else internal(error)
+            await response(scope, receive, answer)

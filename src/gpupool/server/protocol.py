@@ -1,0 +1,98 @@
+"""uvicorn's HTTP protocol, plus what the kernel knows of the caller and two bounds.
+
+Asks for SO_PEERCRED and SO_PEERGROUPS once per connection and puts the `Peer` into every
+scope. A request's head is bounded in size and in time: uvicorn bounds neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import os
+import socket
+import struct
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gpupool.tenancy.access import PEER_EXTENSION, Peer
+
+SO_PEERGROUPS = 59  # asm-generic/socket.h; Linux 4.13
+HEAD_LIMIT_BYTES = 64 << 10
+HEAD_SECONDS = 30.0
+_PYTHON_LIMIT_BYTES = 1024  # what socket.getsockopt takes; more groups go through libc
+_GROUPS_LIMIT = 65536  # NGROUPS_MAX, limits.h
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PeerProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._peer = peer_of(transport.get_extra_info("socket"))
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        extensions: dict[str, Any] = {} if self._peer is None else {PEER_EXTENSION: self._peer}
+        self.scope["extensions"] = extensions
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_LIMIT_BYTES:
+            raise ValueError("the head of the request is too long")  # the parser turns it into a 400
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+def peer_of(connection: socket.socket) -> Peer | None:
+    """The process at the other end of a Unix socket, as it was when it connected; None for TCP."""
+    if connection.family != socket.AF_UNIX:
+        return None
+    pid, uid, gid = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return Peer(pid, uid, gid, peer_groups(connection))
+
+
+def peer_groups(connection: socket.socket) -> tuple[int, ...]:
+    """The peer's supplementary groups. Raises OSError on a kernel without SO_PEERGROUPS."""
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, _PYTHON_LIMIT_BYTES)
+    except OSError as error:
+        if error.errno != errno.ERANGE:
+            raise
+        raw = _many_groups(connection.fileno())
+    return struct.unpack(f"{len(raw) // 4}I", raw)
+
+
+def _many_groups(fd: int) -> bytes:
+    buffer = (ctypes.c_uint32 * _GROUPS_LIMIT)()
+    size = ctypes.c_uint32(ctypes.sizeof(buffer))
+    if _libc.getsockopt(fd, socket.SOL_SOCKET, SO_PEERGROUPS, buffer, ctypes.byref(size)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return bytes(buffer)[: size.value]

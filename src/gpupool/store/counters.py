@@ -1,0 +1,128 @@
+"""What the server counts about itself since it started: decisions, requests, writes.
+
+Plain thread-safe counters that any room may add to at the cost of a lock; `server.metrics`
+renders them. Knows no metrics library and keeps nothing: what must survive a restart is
+in the database. One process is one pool, so the instruments below are the process's own.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections import Counter as Multiset
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+FAST_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+SLOW_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Counter:
+    """Sums by label values; only grow."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sums: dict[tuple[str, ...], int] = {}
+
+    def add(self, amount: int = 1, *labels: str) -> None:
+        with self._lock:
+            self._sums[labels] = self._sums.get(labels, 0) + amount
+
+    def read(self) -> Mapping[tuple[str, ...], int]:
+        with self._lock:
+            return dict(self._sums)
+
+    def total(self) -> int:
+        return sum(self.read().values())
+
+
+class Histogram:
+    """How often a measured number of seconds was up to each bound."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        place = bisect.bisect_left(self.bounds, seconds)
+        with self._lock:
+            counts = self._counts.setdefault(labels, [0] * (len(self.bounds) + 1))
+            counts[place] += 1
+            self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+
+    def read(self) -> Mapping[tuple[str, ...], tuple[tuple[int, ...], float]]:
+        """Per labels: how many fell into each bucket (the last is above every bound), and their sum."""
+        with self._lock:
+            return {labels: (tuple(counts), self._sums[labels]) for labels, counts in self._counts.items()}
+
+
+class Rejected(Protocol):
+    """What is read of a scheduler's rejection."""
+
+    @property
+    def dominant(self) -> Any: ...
+
+
+class Decisions:
+    """What the scheduler decided, and how long it took to."""
+
+    def __init__(self) -> None:
+        self.cycles, self.placements, self.conflicts, self.rejections = Counter(), Counter(), Counter(), Counter()
+        self.seconds = Histogram(FAST_SECONDS)
+        self._lock = threading.Lock()
+        self._standing: Mapping[str, int] = {}
+
+    def cycle(self, *, seconds: float, placements: int, rejections: Iterable[Rejected]) -> None:
+        """One cycle: its time, what it placed, and why each kind of claim that it left was left."""
+        left = Multiset(str(rejection.dominant) for rejection in rejections)
+        self.cycles.add()
+        self.placements.add(placements)
+        self.seconds.observe(seconds)
+        for reason, count in left.items():
+            self.rejections.add(count, reason)
+        with self._lock:
+            self._standing = dict(left)
+
+    def conflict(self) -> None:
+        """A plan was stale when it was written."""
+        self.conflicts.add()
+
+    def standing(self) -> Mapping[str, int]:
+        """Kinds of claims that the latest cycle left waiting, by reason."""
+        with self._lock:
+            return self._standing
+
+
+class Requests:
+    """What the API was asked, by route template, so that labels stay few."""
+
+    def __init__(self) -> None:
+        self.count = Counter()
+        self.seconds = Histogram(SLOW_SECONDS)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self.count.add(1, route, method, str(status))
+        self.seconds.observe(seconds, route, method)
+
+
+def watch_writes(engine: sa.Engine, histogram: Histogram, clock: Callable[[], float] = time.perf_counter) -> None:
+    """Time every transaction of this engine that commits, from its first statement. Call once per engine."""
+
+    def began(connection: sa.Connection) -> None:
+        connection.info["gpupool_began"] = clock()
+
+    def committed(connection: sa.Connection) -> None:
+        histogram.observe(clock() - connection.info.get("gpupool_began", clock()))
+
+    sa.event.listen(engine, "begin", began)
+    sa.event.listen(engine, "commit", committed)
+
+
+decisions = Decisions()
+requests = Requests()
+writes = Histogram(FAST_SECONDS)
