@@ -1,0 +1,91 @@
+"""`python -m gpupool.agent`: an agent in a process of its own, for one machine's cards.
+
+Where it finds its server: `--url`, `--state-dir`, GPUPOOL_URL, GPUPOOL_STATE_DIR; its token: GPUPOOL_TOKEN.
+SIGTERM and SIGINT end it and leave its jobs running; the next one takes them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpupool.agent.faults import fault_from
+from gpupool.agent.loop import Agent, AgentConfig
+from gpupool.base.client_settings import ClientSettings, client_settings
+from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.settings import PoolPaths
+from gpupool.client.transport import Api
+from gpupool.probes.contract import Probe
+from gpupool.probes.registry import first_available
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run until a signal says to end; 0 then, the error's exit code when it could not begin."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        agent = _agent(options, environ)
+        agent.start()
+    except GpupoolError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    ended.wait()
+    agent.close()
+    agent.join()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m gpupool.agent", description=__doc__)
+    parser.add_argument("--state-dir", help="directory of the pool whose socket to use, and of this agent's own state")
+    parser.add_argument("--url", help="address of a server elsewhere; --work-dir is needed then")
+    parser.add_argument("--work-dir", help="where this agent keeps its jobs; default: --state-dir")
+    parser.add_argument("--name", default=socket.gethostname(), help="name of the node, or of the agent of several")
+    parser.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
+    parser.add_argument("--pool-id", default="", help="the pool's id: makes simulated cards the same as the pool's")
+    parser.add_argument("--sample-seconds", type=float, default=10.0)
+    return parser
+
+
+def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
+    settings = client_settings(environ, state_dir=options.state_dir)
+    if options.url:
+        settings = ClientSettings(None, options.url, settings.token, settings.own_state_dir, settings.ca_file)
+    work_dir = options.work_dir or settings.state_dir or settings.own_state_dir
+    config = AgentConfig(
+        name=options.name,
+        pool_id=options.pool_id or "pool",
+        owner_uid=os.geteuid(),
+        owner_gid=os.getegid(),
+        sample_seconds=options.sample_seconds,
+    )
+    probes = _probes(options.sim, options.pool_id, options.name)
+    return Agent(
+        config, PoolPaths(Path(os.path.abspath(work_dir))), lambda: Api(settings), probes, fault=fault_from(environ)
+    )
+
+
+def _probes(sim: str | None, pool_id: str, name: str) -> dict[str, Probe]:
+    """By node: the simulated machines asked for, else this machine's cards under the agent's own name."""
+    if sim is not None:
+        return {machine.name: SimulatedProbe(machine) for machine in parse_sim(sim, pool_id)}
+    probe, answers = first_available()
+    if probe is None:
+        said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
+        raise Unavailable(f"no cards were found on this machine ({said})", hint="gpupool doctor, or --sim 4xL40S")
+    return {name: probe}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,126 @@
+"""What an agent has on disk of each job, so that it can be killed at any line and know what it was doing.
+
+`jobs/<job>/allocation.json` is written before anything else happens for an allocation and removed when the
+server has taken in how it ended: a directory with it is unfinished business, one without it is kept for its
+log. Files are replaced by rename; nothing is flushed, because a power cut ends the jobs as well. The other
+files of the directory belong to the supervisor. This module starts and stops nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpupool.base.errors import StateNewer
+
+VERSION = 1
+FILE = "allocation.json"
+KEEP_SECONDS = 7 * 86400
+KEEP_JOBS = 1000
+_SECRET_FILES = ("spec", "spec.tmp")
+"""They hold the caller's environment."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One allocation this node has begun to work on. Holds no environment: that comes with the work again."""
+
+    allocation: str
+    generation: int
+    job: str
+    mechanism: str
+    attached: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A job directory with unfinished business; `checkpoint` is None when its file cannot be read."""
+
+    directory: Path
+    checkpoint: Checkpoint | None
+
+
+class JobDirectories:
+    """The directories below `jobs/`. `shared`: other Unix users' clients must reach the sockets in them."""
+
+    def __init__(self, root: Path, *, shared: bool) -> None:
+        self._root, self._mode = root, 0o711 if shared else 0o700
+        for path in (root.parent, root):
+            path.mkdir(mode=self._mode, parents=True, exist_ok=True)
+            path.chmod(self._mode)
+
+    def path(self, job: str) -> Path:
+        """Where a job's files lie. The name comes from outside and must be a plain one."""
+        if not job or job.startswith(".") or "/" in job or "\0" in job:
+            raise ValueError(f"not a job id: {job!r}")
+        return self._root / job
+
+    def write(self, checkpoint: Checkpoint) -> Path:
+        """Note what is about to be done. The job's directory, made if it was not there."""
+        directory = self.path(checkpoint.job)
+        directory.mkdir(mode=self._mode, exist_ok=True)
+        directory.chmod(self._mode)
+        temporary = directory / f"{FILE}.new"
+        temporary.write_text(json.dumps({"version": VERSION, **asdict(checkpoint)}), encoding="utf-8")
+        os.replace(temporary, directory / FILE)
+        return directory
+
+    def read(self, job: str) -> Checkpoint | None:
+        """None when the job has no unfinished business here. Raises ValueError for a damaged file, StateNewer."""
+        path = self.path(job) / FILE
+        try:
+            entry = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        version = entry.pop("version")
+        if version > VERSION:
+            raise StateNewer(f"{path} was written by a newer gpupool (version {version})", hint="run that version")
+        return Checkpoint(**entry)
+
+    def unfinished(self) -> Iterator[Found]:
+        """Every directory with a checkpoint; what was made just before a kill and holds nothing is removed."""
+        for directory in sorted(path for path in self._root.iterdir() if path.is_dir()):
+            try:
+                checkpoint = self.read(directory.name)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                yield Found(directory, None)
+                continue
+            if checkpoint is not None:
+                yield Found(directory, checkpoint)
+            elif not any(entry.name != f"{FILE}.new" for entry in directory.iterdir()):
+                shutil.rmtree(directory)
+
+    def finish(self, job: str) -> None:
+        """The end is told: forget the allocation and every secret, keep the log and the records."""
+        directory = self.path(job)
+        for name in (*_SECRET_FILES, FILE):  # the checkpoint goes last: half done is found and done again
+            (directory / name).unlink(missing_ok=True)
+
+    def remove(self, job: str) -> None:
+        """Nothing of this job ran here: leave nothing. The checkpoint goes last."""
+        directory = self.path(job)
+        if not directory.is_dir():
+            return
+        for entry in directory.iterdir():
+            if entry.name != FILE:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        (directory / FILE).unlink(missing_ok=True)
+        directory.rmdir()
+
+    def clean(self, now_seconds: float, *, seconds: float = KEEP_SECONDS, jobs: int = KEEP_JOBS) -> int:
+        """Remove finished jobs older than `seconds` or beyond the youngest `jobs`; how many."""
+        finished = [path for path in self._root.iterdir() if path.is_dir() and not (path / FILE).exists()]
+        by_age = sorted(((_changed(path), path) for path in finished), reverse=True)
+        old = [path for rank, (at, path) in enumerate(by_age) if rank >= jobs or now_seconds - at > seconds]
+        for path in old:
+            shutil.rmtree(path)
+        return len(old)
+
+
+def _changed(directory: Path) -> float:
+    """When a finished job's directory last changed: that was its end."""
+    return directory.stat().st_mtime

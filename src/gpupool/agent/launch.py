@@ -1,0 +1,138 @@
+"""From work to what a supervisor and a mechanism are told. Pure but for looking at device nodes.
+
+Decides as whom a job runs: in a root's pool as the account the server named, else as the agent itself, and
+never as anybody else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpupool.agent.cgroups import device_rule
+from gpupool.agent.supervisor import ExitRecord, JobSpec, Limit
+from gpupool.base.errors import NotFound, Refused
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, Prepared
+from gpupool.model.device import Device
+from gpupool.wire.fleet import ReportIn, WorkOut
+
+NO_LIMIT = -1
+ROOT_SHARE_MOUNT = "/run/gpupool/share"
+_NOT_FOUND = (2, 20)  # ENOENT, ENOTDIR
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """What is the same for every job of an agent."""
+
+    pool: str
+    uid: int
+    gid: int
+    log_max_bytes: int = 16 << 20
+    log_files: int = 4
+    attach_seconds: int = 30
+
+    @property
+    def share_mount(self) -> str:
+        """Where every job finds its share; a user's own pool cannot make a directory below /run."""
+        return ROOT_SHARE_MOUNT if self.uid == 0 else f"/tmp/gpupool-{self.uid}/share"
+
+
+def view_of(work: WorkOut, pool: str, nodes: Mapping[str, tuple[Device, ...]]) -> AllocationView:
+    """What a mechanism needs to know. Raises NotFound when a card is not on this agent's nodes now."""
+    cards = {device.uuid: (name, device) for name, devices in nodes.items() for device in devices}
+    missing = [seat for seat in work.seats if seat.uuid not in cards]
+    if missing or not work.seats:
+        gone = f"card {missing[0].uuid} is not on this node now" if missing else "it has no card"
+        raise NotFound(f"allocation {work.allocation}: {gone}", hint="the job is placed again")
+    granted = [GrantedDevice(cards[s.uuid][1], s.gpu_milli, s.memory_bytes) for s in work.seats]
+    return AllocationView(
+        pool=pool,
+        allocation=work.allocation,
+        generation=work.generation,
+        job=work.job,
+        tenant=work.tenant,
+        sharing=work.sharing,
+        granted=tuple(granted),
+        node_devices=nodes[cards[work.seats[0].uuid][0]],
+    )
+
+
+def check_account(work: WorkOut, settings: LaunchSettings) -> None:
+    """Refuse to run as anybody but whom we may run as. Raises Refused."""
+    if settings.uid == 0 and work.run_as is None:
+        raise Refused("no Unix account to run this job as", hint="an admin binds one: gpupool user set NAME --run-as")
+    if settings.uid != 0 and work.run_as is not None and work.run_as.uid != settings.uid:
+        raise Refused(
+            f"the job would run as {work.run_as.name} (uid {work.run_as.uid}); "
+            f"this pool runs every job as uid {settings.uid}",
+            hint="a pool started by root runs every job as its own user",
+        )
+
+
+def job_spec(work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroups: tuple[str, ...]) -> JobSpec:
+    """What the supervisor is to start. What the mechanism says wins over the caller's environment."""
+    as_root = settings.uid == 0 and work.run_as is not None
+    return JobSpec(
+        job_id=work.job,
+        arguments=tuple(work.argv),
+        directory=work.cwd,
+        environment={**work.env, **prepared.env},
+        uid=work.run_as.uid if work.run_as and as_root else None,
+        gid=work.run_as.gid if work.run_as and as_root else None,
+        groups=tuple(work.run_as.groups) if work.run_as and as_root else (),
+        umask=work.umask,
+        limits={name: Limit(_limit(soft), _limit(hard)) for name, (soft, hard) in work.limits.items()},
+        stdio="attach" if work.attached else "log",
+        log_max_bytes=settings.log_max_bytes,
+        log_files=settings.log_files,
+        share_directory=os.path.abspath(prepared.share_dir),
+        share_mount=settings.share_mount,
+        max_seconds=work.max_seconds,
+        grace_seconds=work.grace_seconds,
+        attach_seconds=settings.attach_seconds,
+        cgroups=cgroups,
+        device_deny=device_rules(prepared.deny_nodes) if cgroups else (),
+        owner_uid=settings.uid,
+    )
+
+
+def device_rules(paths: Iterable[str]) -> tuple[str, ...]:
+    """`c 195:1 rwm` for each device node that is there; one that is not needs no rule."""
+    return tuple(device_rule(Path(path)) for path in paths if Path(path).exists())
+
+
+def ended_report(allocation: str, generation: int, record: ExitRecord) -> ReportIn:
+    """How a job ended, in the words of the wire. One that could not start has a code as shells count."""
+    return ReportIn(
+        allocation=allocation,
+        generation=generation,
+        state="ended",
+        reason=_reason(record)[:400],
+        exit_code=_code(record),
+        signal=record.signal,
+        started_ns=record.started_ns or None,
+        ended_ns=record.ended_ns or None,
+        cpu_milliseconds=(record.user_us + record.system_us) // 1000,
+        max_rss_bytes=record.max_rss_bytes,
+    )
+
+
+def _code(record: ExitRecord) -> int | None:
+    if record.state != "failed_to_start":
+        return record.exit_code
+    if record.stage == "attach":
+        return None
+    return 127 if record.errno in _NOT_FOUND and record.stage == "exec" else 126
+
+
+def _reason(record: ExitRecord) -> str:
+    if record.state == "failed_to_start" and record.stage == "exec" and record.errno:
+        return f"{record.message}: {os.strerror(record.errno)}"
+    return record.message or record.reason
+
+
+def _limit(value: int) -> int | None:
+    return None if value == NO_LIMIT else value

@@ -1,0 +1,238 @@
+"""The agent: says what its nodes have, asks what to do, does it, tells what came of it.
+
+Embedded in `gpupool up` or on a machine of its own it is the same program and speaks to the server through
+`client` only. It may be killed at any moment and started again; closing it stops no job. Idle, it wakes once
+for each heartbeat, which is the long poll for work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import random
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from gpupool import __version__
+from gpupool.agent.cgroups import detect, job_cgroups
+from gpupool.agent.checkpoint import JobDirectories
+from gpupool.agent.facts import node_in
+from gpupool.agent.faults import Fault, no_fault
+from gpupool.agent.jobs import Jobs
+from gpupool.agent.launch import LaunchSettings
+from gpupool.agent.observer import Observer
+from gpupool.agent.reports import Api, Backoff, Reporter
+from gpupool.base.clock import wall_ns
+from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
+from gpupool.base.settings import PoolPaths
+from gpupool.probes.contract import Machine, Probe
+from gpupool.wire.fleet import ReportIn, WorkPage
+
+HEARTBEAT_SECONDS = 25
+_ANSWER_SECONDS = HEARTBEAT_SECONDS + 20.0
+_CLEAN_SECONDS = 3600.0
+_MANY_FILES = 65536
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Who an agent is. With one node its name is the node's."""
+
+    name: str
+    pool_id: str
+    owner_uid: int
+    owner_gid: int
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By node."""
+    sample_seconds: float = 10.0
+    heartbeat_seconds: int = HEARTBEAT_SECONDS
+    log_max_bytes: int = 16 << 20
+    log_files: int = 4
+
+
+class Agent:
+    """`start`, then `close` and `join`. `make_api` is called once in each thread that speaks to the server."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        paths: PoolPaths,
+        make_api: Callable[[], Api],
+        probes: Mapping[str, Probe],
+        *,
+        fault: Fault = no_fault,
+        random_part: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = wall_ns,
+    ) -> None:
+        self._config, self._paths, self._make_api, self._probes = config, paths, make_api, dict(probes)
+        self._clock, self._wall, self._backoff = clock, wall, Backoff(random_part)
+        self._directories = JobDirectories(paths.jobs, shared=config.owner_uid == 0)
+        self._cgroups = detect(uid=config.owner_uid)
+        self._reporter = Reporter(config.name, make_api, self._answered, random_part)
+        self.jobs = Jobs(
+            self._directories,
+            paths.agent,
+            LaunchSettings(config.pool_id, config.owner_uid, config.owner_gid, config.log_max_bytes, config.log_files),
+            self._reporter.put,
+            cgroups_for=self._cgroups_for,
+            fault=fault,
+            changed=lambda: self._observer.changed(),
+        )
+        self._observer = Observer(
+            self._probes, self.jobs.running, self._reporter.put_samples, wall, config.sample_seconds
+        )
+        self._machines: dict[str, Machine] = {}
+        self._closing = threading.Event()
+        self._cleaned = clock()
+        self._lock_file = -1
+        self._thread = threading.Thread(target=self._run, name="agent-work", daemon=True)
+
+    def start(self) -> None:
+        """Take the state's lock, take up what was left, begin. Raises PoolAlreadyRunning for a second agent."""
+        self._lock_file = _take_lock(self._paths)
+        _allow_many_files()
+        self._directories.clean(self._wall() / 1e9)
+        self._scan()
+        self.jobs.start()
+        self.jobs.recover()
+        self._reporter.start()
+        self._observer.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop working, at once and without stopping any job."""
+        self._closing.set()
+        self._reporter.close()
+        self.jobs.close()
+        self._observer.close()
+
+    def join(self, seconds: float = 10.0) -> None:
+        """Wait for what is under way; a long poll that the server still holds is left to end by itself."""
+        self.jobs.join(seconds)
+        self._reporter.join(seconds)
+        self._observer.join(seconds)
+        os.close(self._lock_file)
+
+    # Working -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        api = self._make_api()
+        while not self._closing.is_set():
+            try:
+                self._work(api)
+            except GpupoolError as error:
+                pause = self._backoff.pause()
+                log.warning("no word from the server, again in %.2f s: %s", pause, error)
+                self._closing.wait(pause)
+        api.close()
+
+    def _work(self, api: Api) -> None:
+        """Register, agree on what is held, then do what comes; ends with the server's first missing answer.
+
+        A server that was away may be a new one, so agreeing begins anew after each silence.
+        """
+        self._register(api)
+        page = self._poll(api, 0)
+        self._backoff.reset()
+        self.jobs.reconcile(page.live or ())
+        self._take(page)
+        self._reporter.put_ready()
+        cursor = max(page.cursor, 1)  # 0 would mean to begin anew
+        while not self._closing.is_set():
+            page = self._poll(api, cursor)
+            self._take(page)
+            cursor = max(cursor, page.cursor)
+            if not page.work:
+                self._heartbeat(api)
+
+    def _poll(self, api: Api, after: int) -> WorkPage:
+        wait = self._config.heartbeat_seconds
+        answer = api.request(
+            "GET",
+            f"nodes/{quote(self._config.name)}/work",
+            query={"after": after, "wait_seconds": wait},
+            timeout=_ANSWER_SECONDS,
+        )
+        return WorkPage.model_validate(answer)
+
+    def _take(self, page: WorkPage) -> None:
+        for work in page.work:
+            if self._closing.is_set():
+                return
+            self.jobs.take(work)
+
+    def _heartbeat(self, api: Api) -> None:
+        self.jobs.tend()
+        self._observer.heartbeat()
+        if self._rescan():
+            self._register(api)
+
+    # Cards ---------------------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        self._machines = {name: probe.scan() for name, probe in self._probes.items()}
+        self.jobs.know_cards({name: machine.devices for name, machine in self._machines.items()})
+        self._observer.know(self._machines)
+
+    def _rescan(self) -> bool:
+        """Look whether real cards came or went; simulated ones never do."""
+        if all(machine.simulated for machine in self._machines.values()):
+            return False
+        before = {name: {d.uuid for d in machine.devices} for name, machine in self._machines.items()}
+        self._scan()
+        return before != {name: {d.uuid for d in machine.devices} for name, machine in self._machines.items()}
+
+    def _register(self, api: Api) -> None:
+        for name, machine in self._machines.items():
+            body = node_in(machine, self._config.name, self._config.labels.get(name, {}), self._facts())
+            api.request("PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "agent_version": __version__,
+            "hostname": socket.gethostname(),
+            "cgroups": self._cgroups.kind,
+            "owner_uid": self._config.owner_uid,
+        }
+
+    def _cgroups_for(self, job: str) -> tuple[str, ...]:
+        return job_cgroups(self._cgroups, self._config.pool_id, job)
+
+    # Told ----------------------------------------------------------------------------------------------
+
+    def _answered(self, report: ReportIn, stale: bool) -> None:
+        self.jobs.answered(report, stale)
+        if self._clock() - self._cleaned >= _CLEAN_SECONDS:
+            self._cleaned = self._clock()
+            self._directories.clean(self._wall() / 1e9)
+
+
+def _take_lock(paths: PoolPaths) -> int:
+    path = paths.agent / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise PoolAlreadyRunning(
+            f"another agent works in {paths.agent}", hint="stop it first, or give this one another --state-dir"
+        ) from None
+    return descriptor
+
+
+def _allow_many_files() -> None:
+    """One socket for each running job: ask for as many descriptors as we may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
