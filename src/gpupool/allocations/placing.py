@@ -50,9 +50,13 @@ class Placer:
 
     # --- life ----------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def load(self) -> None:
+        """Read what waits and what is free; enough for callers that run every cycle themselves."""
         with self._store.read() as connection:
             self._mirror.load(connection)
+
+    def start(self) -> None:
+        self.load()
         self._thread.start()
         self._wake.set()
 
@@ -160,8 +164,7 @@ class Placer:
 
     def _reread(self) -> None:
         counters.decisions.conflict()
-        with self._store.read() as connection:
-            self._mirror.load(connection)
+        self.load()
 
     def _settle(self, granted: Granted, gone: Sequence[str]) -> None:
         self._mirror.note_cards(granted.cards)

@@ -1,4 +1,4 @@
-"""A house with real rooms on a real SQLite file, and a node whose agent is the test."""
+"""The fixture of this room: a house of real rooms on a real SQLite file."""
 
 from __future__ import annotations
 
@@ -6,99 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-import gpupool.allocations.tables  # registers the tables
-from gpupool.allocations.service import Allocations
-from gpupool.base.units import GIB
-from gpupool.fleet.service import Fleet
-from gpupool.metering.service import Metering
-from gpupool.model.tenant import Principal, Role
-from gpupool.store.database import connect, open_store, sqlite_url
-from gpupool.store.tables import metadata, pool
-from gpupool.tenancy.service import Tenancy
-from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
-from gpupool.wire.jobs import JobIn, JobOut, LaunchIn, ShapeIn
-
-assert gpupool.allocations.tables.jobs.metadata is metadata
-
-
-class House:
-    """The server's rooms without HTTP. `node` of `cards` adopted cards is registered; jobs run when told."""
-
-    def __init__(self, directory: Path, cards: int = 2) -> None:
-        engine = connect(sqlite_url(directory / "house.db"))
-        metadata.create_all(engine)
-        with engine.begin() as connection:
-            row = {"id": 1, "pool_id": "p", "holder": "", "event_seq": 0, "generation": 1, "ledger_ns": 0}
-            connection.execute(pool.insert().values(**row))
-        self.store = open_store(engine, "test")
-        self.tenancy = Tenancy(self.store)
-        self.admin = self.tenancy.bootstrap()
-        self.fleet = Fleet(self.store)
-        self.metering = Metering(self.store)
-        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering)
-        self.register(cards)
-        self.allocations.start()
-
-    def register(self, cards: int, name: str = "node-1") -> None:
-        machine = [
-            DeviceIn(
-                uuid=f"GPU-{name}-{n}",
-                index=n,
-                vendor="nvidia",
-                product="NVIDIA H200",
-                model="H200",
-                memory_bytes=140 * GIB,
-                simulated=True,
-                health="ok",
-            )
-            for n in range(cards)
-        ]
-        self.fleet.register(name, NodeIn(devices=machine, simulated=True, adopt=True), self.admin)
-
-    def submit(self, gpu_milli: int = 300, memory_gib: int | None = 8, **options: object) -> JobOut:
-        who = options.pop("principal", self.admin)
-        shape = {
-            key: options.pop(key) for key in ("count", "model", "sharing", "labels", "memory_typed") if key in options
-        }
-        memory = None if memory_gib is None else memory_gib * GIB
-        body = JobIn(
-            shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),  # type: ignore[arg-type]
-            launch=LaunchIn(argv=["true"], env={"SECRET": "x"}),
-            **options,  # type: ignore[arg-type]
-        )
-        assert isinstance(who, Principal)
-        return self.allocations.submit(body, who, None).first
-
-    def job(self, name: str) -> JobOut:
-        return self.allocations.job(name, self.admin)
-
-    def work(self, after: int = 0) -> list[WorkOut]:
-        return self.allocations.work("node-1", after).work
-
-    def report(self, item: WorkOut, state: str, **more: object) -> list[str]:
-        report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)  # type: ignore[arg-type]
-        return self.allocations.reports("node-1", ReportsIn(reports=[report])).stale
-
-    def finish(self, name: str, **more: object) -> None:
-        job = self.job(name)
-        item = next(item for item in self.work() if item.job == job.id)
-        assert self.report(item, "ended", **{"exit_code": 0, **more}) == []
-
-    def member(self, name: str, tenant: str, role: Role = Role.USER) -> Principal:
-        from gpupool.wire.people import UserIn
-
-        self.tenancy.users.create(self.admin, UserIn(name=name, tenant=tenant, role=role.value))
-        with self.store.read() as connection:
-            row = connection.execute(
-                sa.text("SELECT u.id AS id, u.tenant_id AS tenant_id FROM users u WHERE u.name = :name"), {"name": name}
-            ).one()
-        return Principal(row.id, name, row.tenant_id, tenant, role)
-
-    def close(self) -> None:
-        self.allocations.close()
-        self.store.engine.dispose()
+from tests.support.house import House
 
 
 @pytest.fixture

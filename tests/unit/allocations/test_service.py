@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-from conftest import House
 
 from gpupool.allocations.reading import Filter
 from gpupool.allocations.tables import launches
@@ -26,6 +25,7 @@ from gpupool.fleet.tables import devices
 from gpupool.model.tenant import Role
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.people import QuotaIn
+from tests.support.house import House
 
 
 def used(house: House) -> list[tuple[int, int, int]]:
@@ -295,9 +295,8 @@ def test_a_restarted_server_finds_its_queue_and_places_it(house: House) -> None:
     for n in range(2):
         house.submit(1000, None, name=f"whole-{n}")
     house.submit(1000, None, name="later")
-    house.allocations.close()
     again = type(house.allocations)(house.store, house.tenancy, house.fleet, house.metering)
-    again.start()
+    again.placer.load()
     assert again.mirror.waiting_count() == 1
     house.allocations = again
     house.finish("whole-0")
