@@ -76,6 +76,13 @@ def test_the_media_engines_can_be_given_away_once() -> None:
     assert not fits(a30, [Placement(0, 2, "2g.12gb+me")], Placement(3, 1, "1g.6gb+me"))
 
 
+def test_a_shape_may_be_allowed_fewer_times_than_it_has_places() -> None:
+    shape = PartitionProfile("1g.12gb-me", 1, 12 << 30, (0, 1, 2, 3), 3, 250)
+    taken = [Placement(start, 1, shape.name) for start in range(3)]
+    assert fits([shape], taken[:2], Placement(3, 1, shape.name))
+    assert not fits([shape], taken, Placement(3, 1, shape.name))
+
+
 @pytest.mark.parametrize(
     "wanted",
     [

@@ -161,11 +161,12 @@ int nvmlDeviceRegisterEvents(const card *c, u64 kinds, void *set) {
     registered += kinds != 0;
     return OK;
 }
-/* First an XID of the program's own making, then the card falls off the bus, then nothing more. */
+/* First an XID of the program's own making, then the card falls off the bus, then once more
+ * a program's error, then nothing. */
 int nvmlEventSetWait_v2(void *set, event *to, u32 milliseconds) {
-    static const u64 XIDS[] = {31, 79};
+    static const u64 XIDS[] = {31, 79, 43};
     (void)milliseconds;
-    if (set != &registered || !registered || !scene("pair") || waits >= 2) return TIMEOUT;
+    if (set != &registered || !registered || !scene("pair") || waits >= 3) return TIMEOUT;
     *to = (event){cards() + 1, 0x8, XIDS[waits++], ~0u, ~0u};
     return OK;
 }
