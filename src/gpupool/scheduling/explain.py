@@ -15,12 +15,9 @@ from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.scheduling import wording
 from gpupool.scheduling.cycle import Run, run
 from gpupool.scheduling.fairness import budget, rank
-from gpupool.scheduling.feasible import CODE
+from gpupool.scheduling.feasible import CODE, FITS
 from gpupool.scheduling.nearest import Near, near
 from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
-
-_PASSES = frozenset({Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.TOO_FEW_CARDS, Reason.QUOTA})
-"""Reasons that waiting alone can cure, as long as the claim fits ever."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +64,14 @@ def _waits(said: Rejection, waiting: Waiting, after: Run) -> Explanation:
 
 
 def _helps(said: Rejection, waiting: Waiting, after: Run, options: Near) -> tuple[str, ...]:
+    fit = after.fit(waiting.shape)
     helps = [wording.fits_now(shape) for shape in options.all()]
-    observed = int(np.count_nonzero(after.fit(waiting.shape).fixed == CODE[Reason.NOT_ADOPTED]))
+    observed = int(np.count_nonzero(fit.fixed == CODE[Reason.NOT_ADOPTED]))
     if observed and said.dominant is not Reason.QUOTA:
         helps.append(wording.adopt(observed))
     if said.dominant is Reason.QUOTA:
         helps.append(wording.free_quota(waiting.tenant))
-    if said.fits_ever and said.dominant in _PASSES:
+    if said.fits_ever and after.free.count_by_node(fit.fixed == FITS).max(initial=0) >= waiting.shape.count:
         helps.append(wording.WAIT)
     return tuple(helps) or ((said.hint,) if said.hint else ())
 

@@ -18,7 +18,7 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling.fairness import Budget
 from gpupool.scheduling.feasible import FITS, Fit, model_matches, roomy_nodes
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.refusal import present_models
+from gpupool.scheduling.refusal import present_models, seat_bytes
 from gpupool.scheduling.snapshot import Bools, Ints
 
 
@@ -38,12 +38,19 @@ class Near:
         return self.other
 
     def all(self) -> tuple[Shape, ...]:
-        return tuple(shape for shape in (self.fewer, self.smaller, self.other) if shape is not None)
+        options = (self.fewer, self.smaller, self.other)
+        return tuple(dict.fromkeys(shape for shape in options if shape is not None))
 
 
 def near(shape: Shape, free: Free, room: Budget) -> Near:
     """All three, in the pool as it is and within what the tenant may still take."""
-    return Near(_fewer(shape, free, room), _smaller(shape, free, room), _other(shape, free, room))
+    found = (_fewer(shape, free, room), _smaller(shape, free, room), _other(shape, free, room))
+    return Near(*(None if one is None else _both_numbers(one, free) for one in found))
+
+
+def _both_numbers(shape: Shape, free: Free) -> Shape:
+    """The shape with its memory as a number where that is one number on all cards that could take it."""
+    return replace(shape, memory_bytes=seat_bytes(Fit(shape, free)))
 
 
 def fits(shape: Shape, free: Free, room: Budget) -> bool:

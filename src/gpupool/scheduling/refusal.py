@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpupool.base.units import format_gpu, format_mib
+from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
@@ -55,7 +55,7 @@ def _too_large(fit: Fit, free: Free, rows: Ints, asked_memory: str | None) -> Re
     largest = rows[int(np.argmax(cards.memory_bytes[rows]))]
     model, size = cards.models[cards.model[largest]], int(cards.memory_bytes[largest])
     sentence = wording.too_large(fit.shape, model, size, asked_memory)
-    return _never(fit, free, Reason.CARD_TOO_SMALL, sentence, f"ask for at most {format_mib(size)} per card")
+    return _never(fit, free, Reason.CARD_TOO_SMALL, sentence, f"write --memory {size // MIB}MiB or less")
 
 
 def _unknown_model(fit: Fit, free: Free, model: str, known: tuple[str, ...]) -> Rejection:

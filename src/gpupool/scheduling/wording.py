@@ -28,14 +28,14 @@ def format_gib(size: int) -> str:
 
 
 def two_sizes(asked: int, given: int) -> tuple[str, str]:
-    """Both sizes in GiB, or in MiB where they would read the same (or as nothing).
+    """Both sizes in GiB, or in MiB where they would read the same or are small.
 
     >>> two_sizes(200 * GIB, 140 * GIB), two_sizes(8193 * MIB, 8192 * MIB + 1)
     (('200 GiB', '140 GiB'), ('8193 MiB', '8192 MiB'))
     """
     wide = format_gib(asked), format_gib(given)
-    unequal = wide[0].removesuffix(".0 GiB") != wide[1].removesuffix(" GiB")
-    return wide if unequal and min(asked, given) >= GIB else (format_mib(asked), format_mib(given))
+    alike = wide[0].replace(".0 ", " ") == wide[1].replace(".0 ", " ")
+    return (format_mib(asked), format_mib(given)) if alike or min(asked, given) < GIB else wide
 
 
 def named(shape: Shape, noun: str = "card") -> str:
@@ -162,7 +162,9 @@ def nodes_have(shape: Shape, nodes: Sequence[tuple[str, int]]) -> str:
     text = f"{first} has {cards}"
     text += "".join(f", {node} {'' if shape.whole else 'on '}{count}" for node, count in others)
     rest = nodes[LISTED_NODES:]
-    return text + (f", {plural(len(rest), 'other node')} at most {rest[0][1]}" if rest else "")
+    if not rest:
+        return text
+    return text + f", {plural(len(rest), 'other node')} {'' if shape.whole else 'on '}at most {rest[0][1]}"
 
 
 def also_out(reason: Reason, count: int) -> str:

@@ -1,0 +1,76 @@
+"""A snapshot and its plan as text, so that a change of behaviour is a change of lines that a reader sees."""
+
+from gpupool.base.units import format_gpu, format_mib
+from gpupool.model.claim import Sharing
+from gpupool.model.quota import Quota
+from gpupool.scheduling.snapshot import CARD_STATUS, CardStatus, Plan, Snapshot, TenantView, Waiting
+
+
+def render(before: Snapshot, plan: Plan) -> str:
+    return "\n".join(["POOL", *_pool(before), "", "TENANTS", *_tenants(before), "", "QUEUE", *_queue(before), ""]) + (
+        "\n".join(["", "PLAN", *_placements(plan), "", "STILL WAITING", *_rejections(plan), ""])
+    )
+
+
+def _pool(before: Snapshot) -> list[str]:
+    cards, lines = before.cards, list[str]()
+    for node, name in enumerate(cards.nodes):
+        labels = " ".join(f"{key}={value}" for key, value in sorted(cards.node_labels[node].items()))
+        lines.append(f"{name} {labels}".rstrip())
+        lines += [_card(before, row) for row in range(len(cards)) if cards.node[row] == node]
+    return lines
+
+
+def _card(before: Snapshot, row: int) -> str:
+    cards, status = before.cards, CARD_STATUS[before.cards.status[row]]
+    free = f"{format_gpu(int(cards.free_milli[row]))} GPU {format_mib(int(cards.free_bytes[row]))} free"
+    closed = "" if status is CardStatus.OPEN else f"  {status}"
+    return f"  {cards.uuids[row]:9} {cards.models[cards.model[row]]:9} {free:>26}{closed}"
+
+
+def _tenants(before: Snapshot) -> list[str]:
+    return [_tenant(name, view) for name, view in sorted(before.tenants.items())]
+
+
+def _tenant(name: str, view: TenantView) -> str:
+    held = f"holds {format_gpu(view.held.gpu_milli)} GPU {format_mib(view.held.memory_bytes)}"
+    return f"  {name:7} {held}, {_quota(view.quota)}"
+
+
+def _quota(quota: Quota) -> str:
+    def milli(value: int | None) -> str:
+        return "any" if value is None else format_gpu(value)
+
+    return f"nominal {milli(quota.nominal_milli)} borrowing {milli(quota.borrowing_milli)}"
+
+
+def _queue(before: Snapshot) -> list[str]:
+    return [f"  {_class(w)}  heads {' '.join(w.heads)} of {w.count}, since {w.oldest_ns}" for w in before.waiting]
+
+
+def _class(w: Waiting) -> str:
+    return f"{w.tenant:7} {w.priority:4} {_asked(w)}"
+
+
+def _asked(w: Waiting) -> str:
+    burst = " burst" if w.shape.sharing is Sharing.BURST else ""
+    kind = ([w.shape.model] if w.shape.model else []) + [f"{key}={value}" for key, value in w.shape.labels]
+    return f"{w.shape}{burst} {' '.join(kind)}".rstrip()
+
+
+def _placements(plan: Plan) -> list[str]:
+    lines = list[str]()
+    for placement in plan.placements:
+        seats = ", ".join(
+            f"{seat.device} {format_gpu(seat.gpu_milli)} GPU {format_mib(seat.memory_bytes)}"
+            for seat in placement.seats
+        )
+        lines += [f"  {placement.job}: {seats}", f"      {placement.why}"]
+    return lines or ["  nothing"]
+
+
+def _rejections(plan: Plan) -> list[str]:
+    lines = [
+        f"  {tenant} {rank} {shape}\n      {said.sentence}" for (tenant, rank, shape), said in plan.rejections.items()
+    ]
+    return lines or ["  nothing"]

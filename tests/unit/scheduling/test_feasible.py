@@ -1,0 +1,124 @@
+"""The filter: a reason per card, counts per node, and what is looked at again."""
+
+import numpy as np
+import pytest
+from tests.support.scheduling_builders import cards, shape, whole
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import Reason, Shape, Sharing
+from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit, cheapest_bytes, model_matches, needed_bytes, roomy_nodes
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import Cards, CardStatus
+
+
+def reasons(want: Shape, pool: Cards) -> list[Reason | None]:
+    why = Fit(want, Free(pool)).why
+    return [None if code == FITS else ORDER[code - 1] for code in why.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "model", "matches"),
+    [
+        ("H200", "H200", True),
+        ("h200", "H200", True),
+        ("A100", "A100-40G", True),
+        ("a100-40g", "A100-40G", True),
+        ("A100-40G", "A100-80G", False),
+        ("A10", "A100-40G", False),
+        ("A100-", "A100-40G", False),
+        ("H20", "H200", False),
+        ("", "H200", False),
+    ],
+)
+def test_models_match_exactly_or_up_to_a_dash(asked: str, model: str, *, matches: bool) -> None:
+    assert model_matches(asked, model) is matches
+
+
+def test_a_card_has_the_first_reason_that_holds() -> None:
+    status = {"node-1/3": CardStatus.DRAINING, "node-1/4": CardStatus.NOT_ADOPTED, "node-1/5": CardStatus.UNHEALTHY}
+    used = {"node-1/1": (900, 14 * GIB), "node-1/2": (0, 14 * GIB), "node-1/3": (900, 14 * GIB)}
+    pool = cards("6xT4+1xH200", used=used, status=status)
+    assert reasons(shape(model="T4"), pool) == [
+        None,
+        Reason.COMPUTE,
+        Reason.MEMORY,
+        Reason.DRAINING,
+        Reason.NOT_ADOPTED,
+        Reason.UNHEALTHY,
+        Reason.MODEL,
+    ]
+
+
+def test_a_card_that_is_too_small_is_so_whatever_its_status() -> None:
+    pool = cards("1xT4", status={"node-1/0": CardStatus.DRAINING})
+    assert reasons(shape(100, 20 * GIB), pool) == [Reason.CARD_TOO_SMALL]
+
+
+def test_a_whole_card_is_one_on_which_nothing_is_held() -> None:
+    pool = cards("3xT4", used={"node-1/1": (1, 0), "node-1/2": (0, 1)})
+    assert reasons(whole(), pool) == [None, Reason.NOT_WHOLE, Reason.NOT_WHOLE]
+    assert reasons(shape(1000, GIB), pool) == [None, Reason.NOT_WHOLE, Reason.NOT_WHOLE]
+
+
+def test_best_effort_needs_no_compute_but_its_memory() -> None:
+    pool = cards("2xT4", used={"node-1/0": (1000, 0), "node-1/1": (0, 14 * GIB)})
+    assert reasons(shape(1000, 8 * GIB, sharing=Sharing.BEST_EFFORT), pool) == [None, Reason.MEMORY]
+
+
+def test_the_memory_column_is_what_the_shape_says_of_each_card() -> None:
+    pool = cards("mixed:T4,H200,A100-40G")
+    for want in (Shape(333), Shape(1000), shape(100, GIB)):
+        scalar = [want.memory_on(int(size)) for size in pool.memory_bytes]
+        assert needed_bytes(want, Free(pool)).tolist() == scalar
+
+
+def test_only_nodes_in_which_something_was_taken_are_looked_at_again() -> None:
+    free = Free(cards("50x8xT4"))
+    fit = Fit(shape(600), free)
+    assert free.rows == 400
+    free.take(7, free.of_node(7)[:2], 600, np.array([GIB, GIB]))
+    fit.refresh(free)
+    assert free.rows == 408
+    assert (int(fit.fitting[7]), int(fit.fitting.sum())) == (6, 398)
+    assert fit.why[56:58].tolist() == [CODE[Reason.COMPUTE]] * 2
+
+
+def test_cards_in_any_order_belong_to_their_nodes() -> None:
+    pool = cards("2x2xT4", used={"node-1/1": (600, GIB), "node-2/1": (700, GIB)})
+    shuffled = np.array([3, 0, 2, 1])
+    mixed = Cards(
+        uuids=tuple(pool.uuids[row] for row in shuffled),
+        models=pool.models,
+        nodes=pool.nodes,
+        node_labels=pool.node_labels,
+        model=pool.model[shuffled],
+        node=pool.node[shuffled],
+        status=pool.status[shuffled],
+        memory_bytes=pool.memory_bytes[shuffled],
+        free_milli=pool.free_milli[shuffled],
+        free_bytes=pool.free_bytes[shuffled],
+        generation=pool.generation[shuffled],
+    )
+    free = Free(mixed)
+    assert [[mixed.uuids[row] for row in free.of_node(node)] for node in (0, 1)] == [
+        ["node-1/0", "node-1/1"],
+        ["node-2/1", "node-2/0"],
+    ]
+    assert (free.node_milli.tolist(), free.node_whole.tolist()) == ([1400, 1300], [1, 1])
+
+
+def test_a_node_without_cards_fits_nothing_and_breaks_nothing() -> None:
+    pool = cards("2x1xT4")
+    bare = Cards(**{**vars(pool), "nodes": ("bare", *pool.nodes), "node_labels": ({}, {}, {}), "node": pool.node + 1})
+    free = Free(bare)
+    assert Fit(shape(), free).fitting.tolist() == [0, 1, 1]
+    assert free.highest_by_node(np.array([3, 5], dtype=np.int8)).tolist() == [0, 3, 5]
+
+
+def test_nodes_are_roomy_within_the_rest_of_a_memory_quota() -> None:
+    free = Free(cards("mixed:H200,T4+mixed:T4,T4,H200"))
+    fit = Fit(Shape(1000, None, 2), free)
+    assert [size // GIB for size in cheapest_bytes(fit, free).tolist()] == [155, 30]
+    assert roomy_nodes(fit, free, None).tolist() == [True, True]
+    assert roomy_nodes(fit, free, 100 * GIB).tolist() == [False, True]
+    assert roomy_nodes(fit, free, 20 * GIB).tolist() == [False, False]
