@@ -180,6 +180,8 @@ def test_undoing_finishes_after_a_crash_of_undoing_at_any_step(
         folder = tmp_path / f"crash-{change}"
         mechanism.prepare(view, folder)
         crashed = crash_at(change, lambda folder=folder: mechanism.unprepare("al-1", 5, folder))  # type: ignore[misc]
+        left_over = [path for path in folder.rglob("*") if path.is_file()]
+        assert "al-1" in mechanism.observe(folder) or not left_over, "what is left is on record"
         mechanism.unprepare("al-1", 5, folder)
         assert set(tree(folder)) == {"prepared"}, f"after a crash at change {change}"
         if not crashed:
