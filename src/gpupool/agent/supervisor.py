@@ -310,7 +310,8 @@ class Connection:
         if self._closed_by_peer and blocking:
             raise ConnectionLost("the supervisor is gone")
         try:
-            data = self._channel.recv(65536, 0 if blocking else socket.MSG_DONTWAIT)
+            self._channel.settimeout(self._timeout_seconds if blocking else 0)
+            data = self._channel.recv(65536)
         except BlockingIOError:
             return
         except TimeoutError as error:

@@ -1,0 +1,108 @@
+"""Jobs under the real supervisor, for tests: made, started, awaited, and surely gone at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpupool.agent import supervisor
+from gpupool.agent.supervisor import Connection, ExitRecord, JobSpec, JobState
+
+SECONDS = 20.0
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+Answer = TypeVar("Answer")
+
+
+def until(look: Callable[[], Answer], what: str = "the condition") -> Answer:
+    """The first true answer; looks again and again, and fails after a while."""
+    deadline = time.monotonic() + SECONDS
+    while not (answer := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come true within {SECONDS:g} s")
+        time.sleep(0.005)
+    return answer
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def await_end(job_dir: Path) -> ExitRecord:
+    """The exit record, as soon as there is one."""
+    with contextlib.suppress(supervisor.NotRunning, supervisor.ConnectionLost), Connection(job_dir) as line:
+        line.subscribe()
+        while line.read_event() is None:
+            assert select.select([line], [], [], SECONDS)[0], "the job did not end in time"
+    return until(lambda: supervisor.read_exit(job_dir), "the exit record")
+
+
+class Jobs:
+    """Directories below one, each with a job."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.made: list[Path] = []
+        self._numbers = itertools.count(1)
+
+    def write(self, *arguments: str, **fields: Any) -> Path:
+        """A directory with a spec that is not started."""
+        number = next(self._numbers)
+        job_dir = self.root / str(number)
+        job_dir.mkdir(mode=0o755)
+        self.made.append(job_dir)
+        job_id = f"test-{os.getpid()}-{id(self):x}-{number}"
+        known: dict[str, Any] = {"job_id": job_id, "directory": "/", "environment": ENVIRONMENT} | fields
+        supervisor.write_spec(job_dir, JobSpec(arguments=arguments, **known))
+        return job_dir
+
+    def start(self, *arguments: str, **fields: Any) -> Path:
+        """A job that is running."""
+        job_dir = self.write(*arguments, **fields)
+        supervisor.start(job_dir)
+        return job_dir
+
+    def run(self, *arguments: str, **fields: Any) -> tuple[ExitRecord, bytes]:
+        """How a job ended, and all its output."""
+        job_dir = self.start(*arguments, **fields)
+        record = await_end(job_dir)
+        return record, supervisor.read_log(job_dir, 0, 1 << 24).data
+
+    def shell(self, script: str, **fields: Any) -> tuple[ExitRecord, bytes]:
+        """`run` of a shell script."""
+        return self.run("sh", "-c", script, **fields)
+
+    def end_all(self) -> None:
+        for job_dir in self.made:
+            if supervisor.inspect(job_dir).state is JobState.RUNNING:
+                with contextlib.suppress(supervisor.SupervisorError), Connection(job_dir) as line:
+                    line.stop(0)
+                until(lambda at=job_dir: not supervisor.is_supervised(at), "the end of a job")
+            supervisor.reap_orphans(job_dir)
+
+
+def supervised_jobs(root: Path) -> Iterator[Jobs]:
+    """For a fixture."""
+    jobs = Jobs(root)
+    try:
+        yield jobs
+    finally:
+        jobs.end_all()
+
+
+def kill_supervisor(job_dir: Path) -> None:
+    """kill -9, and wait until its lock is free."""
+    with Connection(job_dir) as line:
+        os.kill(line.status().supervisor_pid, signal.SIGKILL)
+    until(lambda: not supervisor.is_supervised(job_dir), "the supervisor's end")
