@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
-from gpupool.scheduling.snapshot import Bools, Cards, Ints
+from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
 
 class Free:
@@ -26,7 +26,7 @@ class Free:
         self.cards = cards
         self.milli = cards.free_milli.copy()
         self.size = cards.free_bytes.copy()
-        self.open = cards.status == 0
+        self.open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
         self.rows = 0
         self.changes: list[int] = []
         self._order = np.argsort(cards.node, kind="stable")
