@@ -92,7 +92,7 @@ def parse(name: str, words: Sequence[str]) -> Any:
     return options
 
 
-class HelpShown(Exception):  # noqa: N818  # no error: help was asked for and printed
+class HelpShown(Exception):  # no error: help was asked for and printed
     pass
 
 

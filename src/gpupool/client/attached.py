@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import GpupoolError, Unavailable, WrongState
 from gpupool.client.transport import Api, path_segment
 
 TYPE_CHECKING = False
@@ -58,9 +58,22 @@ class AttachedRun:
             if self.job["state"] in ENDED:
                 return exit_code_of(self.job)
             self.tell("granted", self.job)
-            code = self._attach()
+            return self._attached_to_the_end()
         except KeyboardInterrupt:
             self.stop()
+            raise
+
+    def _attached_to_the_end(self) -> int:
+        try:
+            code = self._attach()
+        except (WrongState, Unavailable):
+            # Stopped before it could be attached to, or its supervisor is gone: the pool knows how it ended.
+            self._until_ended(RELEASE_SECONDS)
+            if self.job["state"] not in ENDED:
+                raise
+            return exit_code_of(self.job)
+        except GpupoolError:
+            self._until_ended(RELEASE_SECONDS)
             raise
         self._until_ended(RELEASE_SECONDS)
         return code

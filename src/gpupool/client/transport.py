@@ -106,6 +106,8 @@ class Api:
         self.settings = settings
         self._candidates = endpoints(settings)
         self._connection: _Connection | None = None
+        self.etag: str | None = None
+        """The generation that the last answer named; goes into `if_match` of the write that builds on it."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -125,6 +127,7 @@ class Api:
         query: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Any:
         """The answer's JSON (text, if it is none; None, if it is empty). Blocks for at most `timeout` seconds.
 
@@ -134,6 +137,8 @@ class Api:
         when the answer did not come; after PoolLost the request may have been carried out.
         """
         head, payload = self._message(method, path, body, query, idempotency_key)
+        if if_match is not None:
+            head.append(f"If-Match: {if_match}")
         again = method in _IDEMPOTENT or idempotency_key is not None
         while True:
             connection = self._connected()
@@ -156,6 +161,7 @@ class Api:
                 raise
             if headers.get("connection", "").lower() == "close":
                 self.close()
+            self.etag = headers.get("etag")
             return _read_answer(status, headers, data, self.endpoint)
 
     def stream(self, method: str, path: str, query: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,230 @@
+"""`gpupool doctor`: this machine and the pool, looked at from outside; works with and without a pool.
+
+Checks that need the server's or the agent's knowledge come from a running pool, or from
+`python -m gpupool.host --facts`; the rest is read here from /proc and the file system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpupool import __version__
+from gpupool.base.errors import GpupoolError, PoolNotRunning
+from gpupool.cli.context import Context
+from gpupool.cli.host_process import facts as machine_facts
+from gpupool.cli.output import Column, paint, print_data, table
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
+LOW_DISK_BYTES = 1 << 30
+OTHER_SHARERS = {
+    "nvidia-cuda-mps-control": "an MPS daemon",
+    "nvidia-device-plugin": "the NVIDIA device plugin",
+    "vgpu-scheduler-extender": "HAMi",
+    "vGPUmonitor": "HAMi",
+    "kubelet": "a kubelet",
+    "slurmd": "a Slurm node daemon",
+}
+
+Check = dict[str, str]
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Exit code 0 when nothing is wrong; a warning (no driver: simulation works) is not wrong. With -o json the
+    running server's pid is server.pid.
+    """
+    parser.examples = ["gpupool doctor", "gpupool doctor -o json"]
+    add_output(parser, OBJECT_FORMATS)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    server, nodes, reached = _server(context)
+    checks = [*_local_checks(context), *reached]
+    checks += _machine_checks(nodes, context)
+    answer = {"version": __version__, "server": server, "checks": checks}
+    if options.output != "table":
+        print_data(answer, options.output)
+    else:
+        sys.stdout.write(text(checks, color=context.color) + "\n")
+    return 1 if any(check["state"] == FAIL for check in checks) else 0
+
+
+def check(name: str, state: str, said: str, following: str = "") -> Check:
+    return {"name": name, "state": state, "text": said, "next": following}
+
+
+def text(checks: list[Check], *, color: bool = False) -> str:
+    """The table of checks, what to type below those that need it, and the verdict."""
+    columns = (
+        Column("CHECK", lambda row: row["name"]),
+        Column("STATE", lambda row: row["state"], color=lambda row: _COLORS[row["state"]]),
+        Column("FOUND", lambda row: row["text"]),
+    )
+    lines = [table(checks, columns, color=color)]
+    following = [f"  {row['name']}: {row['next']}" for row in checks if row["next"]]
+    if following:
+        lines += ["", "next:", *following]
+    wrong = sum(1 for row in checks if row["state"] == FAIL)
+    verdict = f"{wrong} of {len(checks)} checks failed" if wrong else "nothing is wrong"
+    return "\n".join([*lines, "", paint(verdict, ("red" if wrong else "green") if color else None)])
+
+
+def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Check]]:
+    """The running pool, its nodes' facts, and the checks about it."""
+    try:
+        pool = context.api.request("GET", "pool", timeout=10)
+        nodes = context.api.request("GET", "nodes", query={"limit": 1000}, timeout=10)["items"]
+    except PoolNotRunning as error:
+        return None, [], [check("pool", OK, f"{error.message}", error.hint)]
+    except GpupoolError as error:
+        return None, [], [check("pool", FAIL, f"{error.code}: {error.message}", error.hint)]
+    return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint)))
+
+
+def _pool_checks(pool: dict[str, Any], nodes: list[dict[str, Any]], place: str) -> Iterator[Check]:
+    yield check("pool", OK if pool["ready"] else WARN, f"answers at {place}, pid {pool['pid']}"
+                + ("" if pool["ready"] else ", still taking its jobs back"))  # fmt: skip
+    same = pool["version"] == __version__
+    said = f"client {__version__}, server {pool['version']}"
+    yield check("versions", OK if same else WARN, said, "" if same else "gpupool down, gpupool up  starts the new one")
+    silent = [node["name"] for node in nodes if not node["ready"]]
+    if silent:
+        yield check("nodes", WARN, f"silent: {', '.join(silent)}", "gpupool show NODE")
+    else:
+        yield check("nodes", OK, f"{len(nodes)} ready, {pool['devices']} cards")
+    if abs(pool["ledger_ahead_seconds"]) > 1:
+        yield check("clock", WARN, f"the books run {pool['ledger_ahead_seconds']:.0f} s ahead of the wall clock")
+
+
+def _local_checks(context: Context) -> list[Check]:
+    state_dir = context.state_dir
+    return [
+        _python(),
+        _native(),
+        _user_namespaces(),
+        _state(state_dir),
+        _disk(state_dir),
+        _sharers(),
+    ]
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    fine = sys.version_info >= (3, 11)
+    return check("python", OK if fine else FAIL, f"{version} at {sys.executable}", "" if fine else "use 3.11 or newer")
+
+
+def _native() -> Check:
+    missing = "reinstall gpupool-native of the same version"
+    try:
+        import gpupool_native  # type: ignore[import-untyped]
+    except ImportError:
+        return check("supervisor", FAIL, "gpupool-native is not installed", missing)
+    path = str(gpupool_native.shim_path())
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return check("supervisor", FAIL, f"{path} does not run: {error}", missing)
+    said = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode:
+        return check("supervisor", FAIL, f"{path} --version ends with {done.returncode}", missing)
+    return check("supervisor", OK, f"{said or 'runs'} at {path}")
+
+
+def _user_namespaces(proc: str = "/proc") -> Check:
+    allowed = _number(f"{proc}/sys/user/max_user_namespaces")
+    clone = _number(f"{proc}/sys/kernel/unprivileged_userns_clone")
+    if os.getuid() == 0:
+        return check("isolation", OK, "root: jobs run as their callers, other cards can be denied to them")
+    if allowed == 0 or clone == 0:
+        return check("isolation", WARN, "user namespaces are switched off: other cards are hidden, not denied")
+    return check("isolation", OK, "user namespaces are allowed")
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _state(state_dir: str) -> Check:
+    if not os.path.exists(state_dir):
+        return check("state", OK, f"{state_dir} does not exist yet")
+    if not os.access(state_dir, os.W_OK | os.X_OK):
+        return check("state", WARN, f"{state_dir} is not yours to write", "it belongs to another user's pool")
+    return check("state", OK, state_dir)
+
+
+def _disk(state_dir: str) -> Check:
+    place = state_dir
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    found = os.statvfs(place)
+    free = found.f_bavail * found.f_frsize
+    state = OK if free >= LOW_DISK_BYTES else WARN
+    return check("disk", state, f"{free >> 20} MiB free at {place}", "" if state == OK else "make room: logs need it")
+
+
+def _sharers(proc: str = "/proc") -> Check:
+    """Other programs on this machine that hand cards out."""
+    found = sorted({f"{what} ({name})" for name in _processes(proc) if (what := OTHER_SHARERS.get(name))})
+    if not found:
+        return check("other sharers", OK, "none is running")
+    return check("other sharers", WARN, ", ".join(found), "adopt only cards that it does not hand out")
+
+
+def _processes(proc: str) -> Iterator[str]:
+    """Names of running programs: /proc/PID/comm cuts at 15 characters, the command line does not."""
+    for entry in os.listdir(proc):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"{proc}/{entry}/cmdline", "rb") as file:
+                first = file.read(4096).split(b"\0")[0]
+        except OSError:
+            continue  # it has ended since it was listed
+        yield os.path.basename(first.decode("utf-8", "replace"))
+
+
+def _machine_checks(nodes: list[dict[str, Any]], context: Context) -> list[Check]:
+    """Driver and cgroups: as the running pool's node says, else as the host finds them now."""
+    if nodes and context.api.local:
+        return _fact_checks(nodes[0]["facts"], simulated=all(node["simulated"] for node in nodes))
+    try:
+        return _fact_checks(machine_facts(context.state_dir), simulated=False)
+    except (GpupoolError, subprocess.TimeoutExpired) as error:
+        return [check("machine", FAIL, str(error))]
+
+
+def _fact_checks(known: dict[str, Any], *, simulated: bool) -> list[Check]:
+    if "checks" in known:
+        return [check(one["name"], one["state"], one["text"], one.get("next", "")) for one in known["checks"]]
+    return [make(known, simulated) for make in _FACT_CHECKS]
+
+
+def _driver(known: dict[str, Any], simulated: bool) -> Check:
+    if simulated:
+        return check("driver", OK, "not needed: the cards of this pool are simulated")
+    if known.get("driver_version"):
+        cuda = f", CUDA {known['cuda_version']}" if known.get("cuda_version") else ""
+        return check("driver", OK, f"NVIDIA {known['driver_version']}{cuda}")
+    return check("driver", OK, "no NVIDIA driver: fine, simulation works", "gpupool up --sim 4xL40S")
+
+
+def _cgroups(known: dict[str, Any], _simulated: bool) -> Check:
+    kind = known.get("cgroups")
+    if kind in ("v1", "v2"):
+        return check("cgroups", OK, f"cgroup {kind}: every process of a job is found and ended with it")
+    return check("cgroups", WARN, "none that we may use: jobs are followed by process tree only")
+
+
+_FACT_CHECKS: tuple[Callable[[dict[str, Any], bool], Check], ...] = (_driver, _cgroups)

@@ -1,0 +1,121 @@
+"""`gpupool show`: everything about one job, card, node, or the pool."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import Any
+
+from gpupool.base.errors import NotFound
+from gpupool.base.units import format_duration
+from gpupool.cli.context import Context
+from gpupool.cli.gpus import health, largest, measured
+from gpupool.cli.listing import ago, compute, instant, mib
+from gpupool.cli.output import pairs, print_data
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+from gpupool.cli.ps import ending, lasted
+from gpupool.cli.references import segment
+
+
+def register(parser: Parser) -> None:
+    parser.about = "A name is looked for among jobs, then cards, then nodes. Without a name: the pool."
+    parser.examples = ["gpupool show train", "gpupool show last", "gpupool show node-1:0", "gpupool show -o json"]
+    parser.add_argument("what", nargs="?", metavar="NAME", help="a job (name, id, last), a card (node:index), a node")
+    add_output(parser, OBJECT_FORMATS)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    kind, found = find(context, options.what)
+    if options.output != "table":
+        print_data(found, options.output)
+    else:
+        sys.stdout.write(pairs(_FACTS[kind](found)) + "\n")
+    return 0
+
+
+def find(context: Context, name: str | None) -> tuple[str, dict[str, Any]]:
+    """What the name means and the thing itself. Raises NotFound."""
+    if name is None:
+        return "pool", context.api.request("GET", "pool")
+    kinds = ("device",) if ":" in name else ("job", "device", "node")
+    for kind in kinds:
+        try:
+            return kind, context.api.request("GET", f"{kind}s/{segment(name, 'job, card or node')}")
+        except NotFound:
+            continue
+    raise NotFound(f"no job, card or node {name!r}", hint="gpupool ps --all  and  gpupool gpus  list what there is")
+
+
+def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
+    cards = ", ".join(f"{seat['device']} ({seat['model']})" for seat in job["seats"])
+    return [
+        ("job", f"{job['name']}  {job['id']}"),
+        ("state", job["state"] + (f": {job['reason']}" if job["reason"] else "")),
+        ("share", job["share"] + ("   SIMULATED" if job["simulated"] else "")),
+        ("sharing", job["sharing"]),
+        ("cards", cards),
+        ("placed there", job["why"]),
+        ("fence", job["fence"]),
+        ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
+        ("priority", job["priority"]),
+        ("model asked", job["model"] or "any"),
+        ("max time", format_duration(job["max_seconds"]) if job["max_seconds"] else "no limit"),
+        ("array", job["array"] and f"{job['array']}, number {job['array_index']}"),
+        ("submitted", instant(job["submitted_ns"])),
+        ("placed", instant(job["placed_ns"])),
+        ("started", instant(job["started_ns"])),
+        ("ended", instant(job["ended_ns"])),
+        ("time", lasted(job)),
+        ("exit", ending(job)),
+        ("cpu time", None if job["cpu_milliseconds"] is None else f"{job['cpu_milliseconds'] / 1000:.2f} s"),
+        ("largest memory", mib(job["max_rss_bytes"])),
+        ("command", shlex.join(job["command"])),
+    ]
+
+
+def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("card", card["name"] + ("   SIMULATED" if card["simulated"] else "")),
+        ("model", f"{card['model']} ({card['product']})"),
+        ("uuid", card["uuid"]),
+        ("memory", mib(card["memory_bytes"])),
+        ("state", card["state"]),
+        ("health", health(card)),
+        ("held", f"{compute(card['used_milli'])} + {mib(card['used_bytes'])} in {card['shares']} shares"),
+        ("free", f"{compute(card['free_milli'])} + {mib(card['free_bytes'])}"),
+        ("largest placeable", largest(card)),
+        ("busy", measured(card, "utilization_percent", "{:.0f} %")),
+        ("memory used", mib(card["usage"]["memory_used_bytes"])),
+        ("power", measured(card, "power_watts", "{:.0f} W")),
+        ("temperature", measured(card, "temperature_celsius", "{:.0f} °C")),
+        *((f"process {other['pid']}", f"{other['name']}, not started by the pool") for other in card["unmanaged"]),
+    ]
+
+
+def node_facts(node: dict[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("node", node["name"] + ("   SIMULATED" if node["simulated"] else "")),
+        ("ready", "yes" if node["ready"] else "no"),
+        ("cards", node["devices"]),
+        ("last heard of", f"{ago(node['last_seen_ns'])} ago"),
+        *((f"label {key}", value) for key, value in sorted(node["labels"].items())),
+        *((key, value) for key, value in sorted(node["facts"].items())),
+    ]
+
+
+def pool_facts(pool: dict[str, Any]) -> list[tuple[str, object]]:
+    simulated = {True: "   SIMULATED", False: "", None: "   partly SIMULATED" if pool["devices"] else ""}
+    return [
+        ("pool", pool["id"] + simulated[pool["simulated"]]),
+        ("version", pool["version"]),
+        ("server", f"pid {pool['pid']}, up {ago(pool['started_ns'])}"),
+        ("cards", f"{pool['devices']} on {pool['nodes']} nodes"),
+        ("jobs", f"{pool['jobs_live']} live, {pool['jobs_pending']} of them waiting"),
+        ("state", pool["state_dir"]),
+        ("store", pool["store"]),
+        ("listens at", ", ".join(pool["listeners"])),
+    ]
+
+
+_FACTS = {"job": job_facts, "device": device_facts, "node": node_facts, "pool": pool_facts}

@@ -1,0 +1,258 @@
+"""`gpupool top`: cards, tenants and jobs as they are now, and as they change.
+
+Events wake it; while it is on the screen it also asks every two seconds, because use changes without events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.units import format_duration, format_gpu
+from gpupool.cli.context import Context
+from gpupool.cli.listing import mib
+from gpupool.cli.output import UNKNOWN, clean
+from gpupool.cli.parser import Parser, number
+from gpupool.client.transport import Api
+from gpupool.client.watch import watch
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+REFRESH_SECONDS = 2.0
+BAR = 20
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Per card what is held, and what the card says is used; per tenant its part of the pool; per job its share
+    beside its use. Unknown is --, never 0. q or Ctrl-C ends it. Into a pipe it prints once.
+    """
+    parser.examples = ["gpupool top", "gpupool top -n 1", "gpupool top --interval 5"]
+    parser.add_argument(
+        "-n",
+        "--count",
+        type=number("-n", "the number of screens", 1, 10**9),
+        metavar="N",
+        help="print N times, then end",
+    )
+    parser.add_argument(
+        "--interval",
+        type=number("--interval", "seconds", 1, 3600),
+        metavar="SECONDS",
+        help="ask that often (default: 2)",
+    )
+    parser.add_argument("--rows", type=number("--rows", "rows", 1, 1000), metavar="N", help="cards and jobs shown")
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    from rich.console import Console
+
+    console = Console(no_color=not context.color, highlight=False, soft_wrap=False)
+    interval = float(options.interval or REFRESH_SECONDS)
+    count = options.count or (None if console.is_terminal else 1)
+    if count is not None:
+        for position in range(count):
+            if position:
+                time.sleep(interval)
+            console.print(screen(_usage(context.api), options.rows or 1000))
+        return 0
+    return _live(console, context, interval, options.rows)
+
+
+def _usage(api: Api) -> dict[str, Any]:
+    usage: dict[str, Any] = api.request("GET", "usage")
+    return usage
+
+
+def _live(console: Console, context: Context, interval: float, rows: int | None) -> int:
+    from rich.live import Live
+    from rich.text import Text
+
+    usage: RenderableType = screen(_usage(context.api), rows or _rows(console))
+    changed = _Changes(context.api)
+    with _keys() as keyboard, Live(usage, console=console, screen=True, auto_refresh=False) as live:
+        while not _quit(keyboard, changed, interval):
+            try:
+                usage = screen(_usage(context.api), rows or _rows(console))
+                live.update(usage, refresh=True)
+            except Unavailable as error:
+                live.update(Text(f"{error.message}\nwaiting for it; q ends"), refresh=True)
+    return 0
+
+
+def _rows(console: Console) -> int:
+    return max(3, (console.size.height - 12) // 2)
+
+
+class _Changes:
+    """A descriptor that becomes readable when the pool has an event."""
+
+    def __init__(self, api: Api) -> None:
+        import os
+
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._api = api.another()
+        self._after = int(api.request("GET", "pool")["last_event"])
+        threading.Thread(target=self._watch, name="events", daemon=True).start()
+
+    def fileno(self) -> int:
+        return self._read
+
+    def clear(self) -> None:
+        import os
+
+        try:
+            while os.read(self._read, 4096):
+                continue
+        except BlockingIOError:
+            return
+
+    def _watch(self) -> None:
+        import os
+
+        try:
+            for _ in watch(self._api, self._after):
+                os.write(self._write, b".")
+        except BlockingIOError:
+            self._watch()  # the pipe is full: the screen knows well enough that something happened
+        except GpupoolError:
+            return  # the timed refresh goes on and shows what is wrong
+
+
+def _quit(keyboard: int | None, changed: _Changes, seconds: float) -> bool:
+    """Wait for a key, an event or the time; True when the key was q."""
+    import os
+
+    watched = [changed.fileno()] + ([keyboard] if keyboard is not None else [])
+    ready, _, _ = select.select(watched, [], [], seconds)
+    changed.clear()
+    return keyboard in ready and keyboard is not None and os.read(keyboard, 64)[:1].lower() in (b"q", b"\x03", b"")
+
+
+@contextmanager
+def _keys() -> Iterator[int | None]:
+    """Single keys from the terminal, which is as it was when this ends."""
+    if not sys.stdin.isatty():
+        yield None
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(0)
+    try:
+        tty.setcbreak(0, termios.TCSANOW)
+        yield 0
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def screen(usage: dict[str, Any], rows: int) -> RenderableType:
+    """Everything on one screen."""
+    from rich.console import Group
+    from rich.text import Text
+
+    simulated = [card["simulated"] for card in usage["cards"]]
+    mark = "   SIMULATED" if simulated and all(simulated) else ""
+    held = sum(card["held_milli"] for card in usage["cards"])
+    title = f"{usage['cards_total']} cards, {format_gpu(held)} GPU held by {usage['jobs_total']} jobs{mark}"
+    parts: list[RenderableType] = [Text(title, style="bold"), Text("")]
+    parts += [_cards(usage["cards"], rows), _more(len(usage["cards"]), rows, usage["cards_total"])]
+    parts += [_tenants(usage), Text("")]
+    parts += [_jobs(usage["jobs"], rows, usage["at_ns"]), _more(len(usage["jobs"]), rows, usage["jobs_total"])]
+    return Group(*parts)
+
+
+def _more(given: int, rows: int, total: int) -> RenderableType:
+    from rich.text import Text
+
+    hidden = total - min(given, rows)
+    return Text(f"… and {hidden} more\n" if hidden > 0 else "")
+
+
+def _table(*titles: str) -> Table:
+    from rich import box
+    from rich import table as tables
+
+    table = tables.Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", no_wrap=True)
+    return table
+
+
+def _cards(cards: list[dict[str, Any]], rows: int) -> RenderableType:
+    table = _table("card", "model", "held", ">GPU", "memory held", "busy", ">used", ">W", ">°C", "health")
+    for card in cards[:rows]:
+        use = card["usage"]
+        table.add_row(
+            card["device"],
+            clean(card["model"]),
+            bar(card["held_milli"] / 1000),
+            format_gpu(card["held_milli"]),
+            f"{card['held_bytes'] >> 20} of {card['memory_bytes'] >> 20} MiB",
+            UNKNOWN if use["utilization_percent"] is None else bar(use["utilization_percent"] / 100),
+            clean(mib(use["memory_used_bytes"])),
+            _figure(use["power_watts"]),
+            _figure(use["temperature_celsius"]),
+            clean(None if card["health"] == "unknown" else card["health"]),
+        )
+    return table
+
+
+def _tenants(usage: dict[str, Any]) -> RenderableType:
+    capacity = 1000 * sum(1 for card in usage["cards"] if card["state"] == "adopted") or 1
+    table = _table("tenant", "part of these cards", ">GPU", ">memory held", ">jobs")
+    for row in usage["tenants"]:
+        table.add_row(
+            clean(row["tenant"]),
+            bar(row["held_milli"] / capacity),
+            format_gpu(row["held_milli"]),
+            f"{row['held_bytes'] >> 20} MiB",
+            str(row["jobs"]),
+        )
+    return table
+
+
+def _jobs(jobs: list[dict[str, Any]], rows: int, at_ns: int) -> RenderableType:
+    table = _table("job", "owner", "card", ">share", ">GPU used", ">memory", ">memory used", ">CPU", ">time")
+    for job in jobs[:rows]:
+        more = f" +{len(job['devices']) - 1}" if len(job["devices"]) > 1 else ""
+        table.add_row(
+            clean(job["name"]),
+            clean(f"{job['tenant']}/{job['user']}"),
+            f"{job['devices'][0]}{more}" if job["devices"] else UNKNOWN,
+            f"{format_gpu(job['held_milli'])} GPU",
+            _percent(job["gpu_percent"]),
+            f"{job['held_bytes'] >> 20} MiB",
+            clean(mib(job["gpu_memory_bytes"])),
+            _percent(job["cpu_percent"]),
+            format_duration((at_ns - job["since_ns"]) / 1e9),
+        )
+    return table
+
+
+def bar(part: float, size: int = BAR) -> str:
+    """A bar of eighths: `███▌······`.
+
+    >>> bar(0.35, 10)
+    '███▌······'
+    """
+    eighths = round(max(0.0, min(1.0, part)) * size * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(size, "·")
+
+
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"

@@ -1,0 +1,201 @@
+"""`gpupool up`: start a pool on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpupool.base.client_settings import ClientSettings
+from gpupool.base.errors import StateUnusable
+from gpupool.cli.context import Context, say
+from gpupool.cli.gpus import title
+from gpupool.cli.host_process import HostStart
+from gpupool.cli.output import paint
+from gpupool.cli.parser import Parser
+from gpupool.client.paging import first
+from gpupool.client.transport import Api
+
+_PASSED_ON = (
+    ("sim", "--sim"),
+    ("tls_cert", "--tls-cert"),
+    ("tls_key", "--tls-key"),
+    ("store", "--store"),
+    ("node_name", "--node-name"),
+)
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Real cards start observed: shown, never touched, until `gpupool adopt`. Simulated ones are marked so
+    everywhere. A pool that was there before is started again with the cards it had, and takes its jobs back.
+
+    In the foreground Ctrl-C stops the server; jobs keep running and are taken back at the next `gpupool up`.
+    `gpupool down` ends them. As root the state is in /var/lib/gpupool and every user of the machine finds the
+    pool; else it is yours alone.
+    """
+    parser.examples = [
+        "gpupool up --sim 2x8xH200",
+        "gpupool up -d",
+        "gpupool up -d --sim 4xL40S --state-dir /tmp/pool",
+        "gpupool up --listen 127.0.0.1:8470",
+        "gpupool up --listen :8443 --tls-cert pool.pem --tls-key pool.key",
+    ]
+    parser.add_argument(
+        "--sim", metavar="SPEC", help="simulated cards: 4xL40S, 2x8xH200 (nodes x cards x model), mixed"
+    )
+    parser.add_argument("--listen", action="append", default=[], metavar="HOST:PORT", help="also answer there")
+    parser.add_argument("--insecure-http", action="store_true", help="allow plain HTTP beyond loopback")
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain for --listen")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key")
+    parser.add_argument("--store", metavar="URL", help="a PostgreSQL database instead of SQLite in the state directory")
+    parser.add_argument("--node-name", metavar="NAME", help="what this machine is called (default: node-1)")
+    parser.add_argument("-d", "--detach", action="store_true", help="return when the pool answers; it goes on")
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    state_dir = context.state_dir
+    words = host_words(options)
+    if options.detach:
+        return _detached(state_dir, words, context)
+    return _foreground(state_dir, words, context)
+
+
+def host_words(options: argparse.Namespace) -> list[str]:
+    """The host's flags, which are ours; files by their full path, since the server works elsewhere."""
+    words: list[str] = []
+    for dest, flag in _PASSED_ON:
+        value = getattr(options, dest)
+        if value is not None:
+            words += [flag, os.path.abspath(value) if dest.startswith("tls") else value]
+    for address in options.listen:
+        words += ["--listen", address]
+    return [*words, "--insecure-http"] if options.insecure_http else words
+
+
+def _detached(state_dir: str, words: list[str], context: Context) -> int:
+    with open_log(state_dir) as log:
+        start = HostStart(state_dir, words, log=log)
+        with _ended_with_us(start):
+            said = start.ready()
+    _welcome(state_dir, said, context, detached=True)
+    return 0
+
+
+def _foreground(state_dir: str, words: list[str], context: Context) -> int:
+    start = HostStart(state_dir, words, log=None)
+    with _ended_with_us(start):
+        said = start.ready()
+        _welcome(state_dir, said, context, detached=False)
+        status = start.process.wait()
+    if status < 0:
+        say(f"the server was ended by signal {-status}; its jobs go on: gpupool up  takes them back")
+        return 128 - status
+    return status
+
+
+@contextmanager
+def _ended_with_us(start: HostStart) -> Iterator[None]:
+    """Until here is left, Ctrl-C, SIGTERM and SIGHUP stop the server too, and we see it end."""
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        start.process.terminate()
+        start.process.wait()
+        say("the server has stopped; its jobs go on: gpupool up  takes them back, gpupool down --purge  ends them")
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def open_log(state_dir: str) -> Any:
+    """`server.log` of the state directory, made as the server would make it. Raises StateUnusable."""
+    try:
+        os.makedirs(state_dir, mode=0o711 if os.getuid() == 0 else 0o700, exist_ok=True)
+        descriptor = os.open(
+            os.path.join(state_dir, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
+        )
+    except OSError as error:
+        raise StateUnusable(
+            f"{state_dir} cannot be used as state directory: {error.strerror}",
+            hint="choose one with --state-dir, or mend its permissions",
+        ) from None
+    return os.fdopen(descriptor, "ab", closefd=True)
+
+
+def _welcome(state_dir: str, said: dict[str, Any], context: Context, *, detached: bool) -> None:
+    with Api(ClientSettings(state_dir=state_dir)) as api:
+        pool = api.request("GET", "pool")
+        cards, more = first(api, "devices", {}, 1000)
+    sys.stdout.write(
+        welcome(
+            pool,
+            cards,
+            said.get("listening", []),
+            more=more,
+            chosen=_chosen(context),
+            detached=detached,
+            color=context.color,
+        )
+        + "\n"
+    )
+    sys.stdout.flush()
+
+
+def _chosen(context: Context) -> str:
+    """` --state-dir D` for the commands we suggest, where they would not find this pool without it."""
+    by_environment = os.environ.get("GPUPOOL_STATE_DIR")
+    if context.settings.state_dir is None or by_environment:
+        return ""
+    return f" --state-dir {shlex.quote(os.fspath(context.settings.state_dir))}"
+
+
+def welcome(
+    pool: dict[str, Any],
+    cards: list[dict[str, Any]],
+    listening: list[str],
+    *,
+    more: bool = False,
+    chosen: str = "",
+    detached: bool = False,
+    color: bool = False,
+) -> str:
+    """What a person sees when the pool is up: cards, where it is, what to type next, how to stop it."""
+    what = title(cards, more) if cards else "no cards: gpupool doctor  says what it looked for"
+    observed = sum(1 for card in cards if card["state"] == "observed")
+    lines = [
+        paint(f"gpupool {pool['version']} is up", "bold" if color else None) + f" (pid {pool['pid']})",
+        f"  {what}",
+        f"  state      {pool['state_dir']}",
+        *(f"  listening  {place}" for place in listening or pool["listeners"]),
+    ]
+    if pool["jobs_live"]:
+        lines.append(f"  jobs       {pool['jobs_live']} live, {pool['jobs_pending']} of them waiting")
+    lines += ["", "next:"]
+    if observed:
+        lines.append(f"  gpupool{chosen} adopt all             hand out the {observed} observed cards")
+    lines += [
+        f"  gpupool{chosen} gpus",
+        f"  gpupool{chosen} run --gpu 0.3 --memory 8GiB -- python -c \"print('hi')\"",
+        f"  gpupool{chosen} ps",
+        "",
+    ]
+    if detached:
+        lines.append(f"stop: gpupool{chosen} down     (ends its jobs; --purge also removes its state)")
+    else:
+        lines.append(
+            "stop: Ctrl-C stops the server; jobs keep running and are taken back at the next `gpupool up`;"
+            f" `gpupool{chosen} down` ends them."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,219 @@
+"""The Python SDK: what the command line does, for programs. Results are the shapes of `gpupool.wire`.
+
+from gpupool.client import Pool
+
+with Pool() as pool:
+    result = pool.run(["python", "train.py"], gpu=0.3, memory="8GiB")
+    job = pool.submit(["python", "sweep.py"], gpu=1, name="sweep")
+    for event in pool.watch(): ...
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from gpupool.base.client_settings import client_settings
+from gpupool.base.errors import BadOption
+from gpupool.client.attached import ENDED, AttachedRun
+from gpupool.client.paging import every
+from gpupool.client.submission import job_body
+from gpupool.client.transport import Api, path_segment
+from gpupool.client.watch import watch
+
+if TYPE_CHECKING:
+    from gpupool.wire.common import Event
+    from gpupool.wire.fleet import DeviceOut
+    from gpupool.wire.jobs import ExplainOut, JobOut, SubmittedOut
+    from gpupool.wire.people import WhoamiOut
+    from gpupool.wire.report import ReportOut
+
+WAIT_SECONDS = 20.0
+LOG_PIECE = 1 << 18
+
+
+class Asked(TypedDict, total=False):
+    """What may be said of a share and of a job: as on the command line, numbers or text."""
+
+    gpu: float | str
+    memory: str
+    count: int
+    model: str
+    labels: Mapping[str, str]
+    sharing: str
+    priority: int | str
+    max_time: str
+    name: str
+    tenant: str
+    project: str
+    wait: bool
+    fence: bool
+    cwd: str
+
+
+class Pool:
+    """One pool, found as the command line finds it, or named by its state directory or URL.
+
+    Belongs to one thread. Errors are those of `gpupool.base.errors`, with their public codes.
+    """
+
+    def __init__(
+        self, state_dir: str | os.PathLike[str] | None = None, *, url: str | None = None, token: str | None = None
+    ) -> None:
+        if state_dir is not None and url is not None:
+            raise BadOption("a pool has a state directory or a URL, not both")
+        settings = client_settings(state_dir=os.fspath(state_dir) if state_dir is not None else None)
+        if url is not None:
+            settings.state_dir, settings.url = None, url
+        if token is not None:
+            settings.token = token
+        self.api = Api(settings)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection up; jobs are not touched."""
+        self.api.close()
+
+    def whoami(self) -> WhoamiOut:
+        """Who the pool thinks you are, and your tenant's quota."""
+        from gpupool.wire.people import WhoamiOut
+
+        return WhoamiOut.model_validate(self.api.request("GET", "whoami"))
+
+    def submit(self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[Asked]) -> SubmittedOut:
+        """Hand in a command, or an array of them; returns at once."""
+        from gpupool.wire.jobs import SubmittedOut
+
+        body = self._body(command, asked, array=array, attached=False)
+        answer = self.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
+        return SubmittedOut.model_validate(answer)
+
+    def run(self, command: str | Sequence[str], **asked: Unpack[Asked]) -> JobOut:
+        """Run a command with this process's stdin, stdout and stderr; blocks until it has ended and its share is free.
+
+        Only on the pool's own machine. KeyboardInterrupt stops the job.
+        """
+        from gpupool.wire.jobs import JobOut
+
+        if not self.local:
+            raise BadOption("run() needs a pool on this machine", hint="use submit() and logs()")
+        running = AttachedRun(self.api, self._body(command, asked, array=None, attached=True), _tell_nobody, pty=False)
+        running.run()
+        return JobOut.model_validate(running.job)
+
+    @property
+    def local(self) -> bool:
+        """Whether the pool is on this machine."""
+        return self.api.local
+
+    def jobs(self, *, all: bool = False, **filters: Any) -> Iterator[JobOut]:  # noqa: A002  # the API's own word
+        """Jobs, newest first. `filters` are state, name, tenant, user, live."""
+        from gpupool.wire.jobs import JobOut
+
+        for item in every(self.api, "jobs", {"all": all or None, **filters}):
+            yield JobOut.model_validate(item)
+
+    def job(self, name: str) -> JobOut:
+        """One job by name or id; `last` is your newest."""
+        from gpupool.wire.jobs import JobOut
+
+        return JobOut.model_validate(self.api.request("GET", f"jobs/{path_segment(name)}"))
+
+    def wait(self, name: str) -> JobOut:
+        """Block until the job has ended."""
+        job = self.job(name)
+        while job.state not in ENDED:
+            query = {"generation": job.generation, "wait_seconds": WAIT_SECONDS}
+            job = type(job).model_validate(self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query))
+        return job
+
+    def stop(self, name: str, *, grace_seconds: int | None = None) -> list[JobOut]:
+        """Ask for the end of a job, or of an array's live jobs. Does not wait for it."""
+        from gpupool.wire.jobs import JobOut
+
+        body = {} if grace_seconds is None else {"grace_seconds": grace_seconds}
+        stopped = self.api.request("POST", f"jobs/{path_segment(name)}/stop", body)
+        return [JobOut.model_validate(job) for job in stopped]
+
+    def logs(self, name: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
+        """A job's output in pieces; with `follow` until the job has ended."""
+        while True:
+            query = {"offset": offset, "limit": LOG_PIECE, "wait_seconds": WAIT_SECONDS if follow else 0}
+            piece = self.api.request("GET", f"jobs/{path_segment(name)}/logs", query=query)
+            data = b64decode(piece["data"])
+            if data:
+                yield data
+            offset = piece["next_offset"]
+            if piece["ended"] or not (data or follow):
+                return
+
+    def explain(self, name: str = "last") -> ExplainOut:
+        """Why a job waits, or why it runs where it runs."""
+        from gpupool.wire.jobs import ExplainOut
+
+        return ExplainOut.model_validate(self.api.request("GET", f"jobs/{path_segment(name)}/explain"))
+
+    def gpus(self, **filters: Any) -> Iterator[DeviceOut]:
+        """Cards. `filters` are model, node, state, health."""
+        from gpupool.wire.fleet import DeviceOut
+
+        for item in every(self.api, "devices", filters):
+            yield DeviceOut.model_validate(item)
+
+    def watch(self, after: int = 0, *, kinds: Iterable[str] | None = None) -> Iterator[Event]:
+        """Every event above `after`, once and in order, over reconnects and restarts of the pool; never ends."""
+        from gpupool.wire.common import Event
+
+        for item in watch(self.api, after, kinds=None if kinds is None else frozenset(kinds)):
+            yield Event.model_validate(item)
+
+    def report(
+        self,
+        since: str | datetime = "24h",
+        until: str | datetime = "now",
+        *,
+        by: str | Sequence[str] = "tenant",
+        tenant: str | None = None,
+        prices: Mapping[str, object] | None = None,
+        rule: str = "max",
+        currency: str | None = None,
+    ) -> ReportOut:
+        """Who used what; the rows add up to the capacity exactly. `prices` are per card and hour, by model or `*`."""
+        from gpupool.wire.report import ReportOut
+
+        query = {
+            "since": _instant(since),
+            "until": _instant(until),
+            "by": by if isinstance(by, str) else ",".join(by),
+            "tenant": tenant,
+            "price": [f"{model}:{price}" for model, price in (prices or {}).items()],
+            "rule": rule,
+            "currency": currency,
+        }
+        return ReportOut.model_validate(self.api.request("GET", "report", query=query))
+
+    def _body(self, command: str | Sequence[str], asked: Asked, *, array: int | None, attached: bool) -> dict[str, Any]:
+        given: dict[str, Any] = dict(asked)
+        for key in ("gpu", "priority"):
+            if key in given:
+                given[key] = str(given[key])
+        given["labels"] = [f"{key}={value}" for key, value in given.get("labels", {}).items()]
+        argv = shlex.split(command) if isinstance(command, str) else list(command)
+        return job_body(argv, array=array, attached=attached, local=self.local, **given)
+
+
+def _instant(when: str | datetime) -> str:
+    return when if isinstance(when, str) else when.isoformat()
+
+
+def _tell_nobody(_what: str, _job: dict[str, Any]) -> None:
+    """A program asks `explain` itself."""
