@@ -6,6 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -34,7 +35,8 @@ def service(request: Request) -> Allocations:
     return allocations
 
 
-class Chunk(Protocol):
+@dataclass(frozen=True)
+class Chunk:
     """A piece of a job's log."""
 
     data: bytes

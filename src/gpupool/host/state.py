@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 from dataclasses import asdict, dataclass, replace
@@ -130,8 +131,16 @@ OURS = frozenset(
 """Everything that gpupool puts into a state directory; the only names a purge removes."""
 
 
+_BINDING = re.compile(r"\.\d+\.sock")
+"""A socket that was being bound when the server was killed."""
+
+
+def _ours(name: str) -> bool:
+    return name in OURS or _BINDING.fullmatch(name) is not None
+
+
 def _foreign(root: Path) -> bool:
-    return any(entry.name not in OURS for entry in os.scandir(root))
+    return any(not _ours(name) for name in os.listdir(root))
 
 
 def read_marker(paths: PoolPaths) -> Marker | None:
@@ -180,14 +189,12 @@ def remove(paths: PoolPaths) -> list[str]:
         )
     removed = []
     # The marker goes last: an interrupted purge can be asked for again.
-    for name in sorted(OURS, key=lambda name: (name == "pool.json", name)):
+    for name in sorted(filter(_ours, os.listdir(paths.root)), key=lambda name: (name == "pool.json", name)):
         path = paths.root / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.is_symlink() or path.exists():
-            path.unlink()
         else:
-            continue
+            path.unlink()
         removed.append(str(path))
     if not any(paths.root.iterdir()):
         paths.root.rmdir()

@@ -29,11 +29,11 @@ async def directory_changed(path: Path, seconds: float) -> None:
 
 async def _readable(fd: int, seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
     try:
         async with asyncio.timeout(seconds):
-            await ready
+            await ready.wait()
     except TimeoutError:
         return
     finally:

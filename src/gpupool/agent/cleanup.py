@@ -1,0 +1,67 @@
+"""Ending every job of a state directory when no server is there to ask for it: for `down --purge`.
+
+Knows the supervisors and what they leave; must not know the store or whether the pool will come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from pathlib import Path
+
+from gpupool.agent.cgroups import detect, remove_pool
+from gpupool.agent.job_state import JobState, SupervisorError, inspect
+from gpupool.agent.launch import ROOT_SHARE_MOUNT
+from gpupool.agent.orphans import reap_orphans
+from gpupool.agent.supervisor import Connection, NotRunning
+from gpupool.base.settings import PoolPaths
+
+GRACE_SECONDS = 3
+_END_SECONDS = GRACE_SECONDS + 15
+
+
+def end_every_job(paths: PoolPaths, pool_id: str) -> int:
+    """Stop what runs, end what was left behind, remove the pool's cgroups; how many jobs ran. Idempotent."""
+    ended = 0
+    for directory in _directories(paths.jobs):
+        ended += _end(directory)
+    remove_pool(detect(), pool_id)
+    _remove_mount_point()
+    return ended
+
+
+def _directories(jobs: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in jobs.iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _end(directory: Path) -> bool:
+    ran = inspect(directory).state is JobState.RUNNING
+    if ran:
+        with contextlib.suppress(NotRunning):  # it ended between the two looks
+            _stop(directory)
+    with contextlib.suppress(SupervisorError):
+        reap_orphans(directory)
+    return ran
+
+
+def _stop(directory: Path) -> None:
+    with Connection(directory) as connection:
+        connection.subscribe()
+        connection.stop(GRACE_SECONDS)
+        waiting = select.poll()
+        waiting.register(connection.fileno(), select.POLLIN)
+        while connection.read_event() is None:
+            if not waiting.poll(_END_SECONDS * 1000):
+                raise SupervisorError(f"{directory.name} did not end within {_END_SECONDS} s")
+
+
+def _remove_mount_point() -> None:
+    """Where shares appeared, unless another pool of this user still uses the place."""
+    point = Path(ROOT_SHARE_MOUNT if os.geteuid() == 0 else f"/tmp/gpupool-{os.geteuid()}/share")
+    with contextlib.suppress(OSError):
+        point.rmdir()
+        point.parent.rmdir()

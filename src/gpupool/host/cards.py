@@ -1,0 +1,62 @@
+"""Which cards a pool starts with, and the agent that looks after them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpupool.agent.faults import fault_from
+from gpupool.agent.loop import Agent, AgentConfig
+from gpupool.base.client_settings import ClientSettings
+from gpupool.base.errors import BadMachine
+from gpupool.base.settings import PoolPaths
+from gpupool.client.transport import Api
+from gpupool.host.state import Marker
+from gpupool.probes.contract import Machine, Probe
+from gpupool.probes.registry import first_available
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+
+
+@dataclass(frozen=True)
+class Cards:
+    """A pool's machines, by node name."""
+
+    probes: Mapping[str, Probe]
+    machines: tuple[Machine, ...]
+    simulated: bool
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(self.probes)
+
+    @property
+    def summary(self) -> dict[str, object]:
+        """For the welcome of `gpupool up`."""
+        devices = [device for machine in self.machines for device in machine.devices]
+        models = {device.model: sum(other.model == device.model for other in devices) for device in devices}
+        return {"simulated": self.simulated, "nodes": len(self.probes), "cards": len(devices), "models": models}
+
+    def agent(self, pool_id: str, paths: PoolPaths) -> Agent:
+        """The embedded agent: it speaks to the server over the pool's own socket, as a remote one would."""
+        config = AgentConfig(name=self.node_names[0], pool_id=pool_id, owner_uid=os.geteuid(), owner_gid=os.getegid())
+        settings = ClientSettings(state_dir=str(paths.root))
+        return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
+
+
+def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
+    """The simulated machines the pool was made with, else this machine's. Raises BadMachine where there are none."""
+    if marker.sim is not None:
+        machines = parse_sim(marker.sim, marker.pool_id)
+        control = paths.root / "simulated"
+        control.mkdir(mode=0o700, exist_ok=True)
+        probes = {machine.name: SimulatedProbe(machine, control) for machine in machines}
+        return Cards(probes, machines, simulated=True)
+    probe, answers = first_available()
+    if probe is None:
+        said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
+        raise BadMachine(
+            f"no card was found on this machine ({said})",
+            hint="try it with simulated ones:  gpupool up --sim 4xL40S",
+        )
+    return Cards({marker.node_name: probe}, (probe.scan(),), simulated=False)

@@ -1,0 +1,44 @@
+"""How a pool is asked to start: the flags of `python -m gpupool.host`, which are those of `gpupool up`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    state_dir: Path
+    sim: str | None = None
+    listen: tuple[str, ...] = ()
+    insecure_http: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    store: str | None = None
+    node_name: str | None = None
+    ready_fd: int | None = None
+    agent: bool = True
+
+
+def parse(argv: Sequence[str]) -> tuple[str, Options]:
+    """What to do (run, purge, facts) and with which options."""
+    parser = argparse.ArgumentParser(prog="python -m gpupool.host", description=__doc__)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--purge", action="store_const", dest="what", const="purge", help="end and remove everything")
+    what.add_argument("--facts", action="store_const", dest="what", const="facts", help="what this machine has, JSON")
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--sim", help="simulated cards, like 4xL40S or 2x8xH200")
+    parser.add_argument("--listen", action="append", default=[], metavar="HOST:PORT")
+    parser.add_argument("--insecure-http", action="store_true")
+    parser.add_argument("--tls-cert", type=Path)
+    parser.add_argument("--tls-key", type=Path)
+    parser.add_argument("--store", help="database URL; SQLite in the state directory by default")
+    parser.add_argument("--node-name")
+    parser.add_argument("--ready-fd", type=int, help="where to say that the pool is ready, or why it is not")
+    parser.add_argument("--no-agent", action="store_false", dest="agent", help="the node's agent runs elsewhere")
+    given = vars(parser.parse_args(argv))
+    given["listen"] = tuple(given["listen"])
+    given["state_dir"] = given["state_dir"].absolute()
+    return given.pop("what") or "run", Options(**given)

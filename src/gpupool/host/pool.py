@@ -1,0 +1,214 @@
+"""A pool's life in this process: open the state, start the rooms, listen, start the agent, say ready, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from gpupool.base.clock import wall_ns
+from gpupool.base.errors import GpupoolError, Internal, WrongState
+from gpupool.base.ids import new_id
+from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
+from gpupool.fleet.tables import nodes
+from gpupool.host.cards import Cards, find_cards
+from gpupool.host.logs import LocalLogs
+from gpupool.host.options import Options
+from gpupool.host.state import Marker, StateDir
+from gpupool.server.app import create_app
+from gpupool.server.compose import compose
+from gpupool.server.config import ServerConfig, Services
+from gpupool.server.listeners import Bound, Listener, UnixListener, parse_listen
+from gpupool.server.migrate import prepare
+from gpupool.server.serving import serve
+from gpupool.store import counters
+from gpupool.store.database import connect, open_store, sqlite_url
+
+logger = logging.getLogger("gpupool")
+
+
+@dataclass
+class Readiness:
+    """What the pool has come to: told once on the descriptor that `gpupool up` waits at."""
+
+    fd: int | None
+    agent_ready: bool = False
+
+    def tell(self, message: dict[str, object]) -> None:
+        if self.fd is not None:
+            with contextlib.suppress(BrokenPipeError):  # whoever started us has gone; the pool has not
+                os.write(self.fd, json.dumps(message).encode() + b"\n")
+            os.close(self.fd)
+            self.fd = None
+
+    def fail(self, error: GpupoolError) -> None:
+        self.tell({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+
+
+def run(options: Options) -> int:
+    """Run a pool until it is told to stop; the exit status. What went wrong is told on the ready descriptor."""
+    readiness = Readiness(options.ready_fd)
+    state = StateDir(options.state_dir)
+    try:
+        asyncio.run(_run(options, state, readiness))
+    except GpupoolError as error:
+        logger.error("%s", error)
+        readiness.fail(error)
+        return error.exit_code
+    except Exception as error:
+        readiness.fail(Internal(f"the pool could not start: {error}", hint=f"see {state.paths.server_log}"))
+        raise
+    finally:
+        state.close()
+    return 0
+
+
+async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    marker = _marker(state.open(), options)
+    cards = find_cards(marker, state.paths)
+    listeners = _listeners(state.paths, marker, options)
+    state.write(marker)
+    services = _open(state.paths, marker)
+    try:
+        await _live(services, cards, listeners, state, marker, options, stop, readiness)
+    finally:
+        services.allocations.close()
+        services.store.engine.dispose()
+
+
+def _marker(known: Marker | None, options: Options) -> Marker:
+    """How this pool starts: as before, unless the options say otherwise."""
+    if known is None:
+        known = Marker(pool_id=new_id("p"), sim=options.sim)
+    elif options.sim is not None and options.sim != known.sim:
+        had = f"simulated cards {known.sim}" if known.sim else "this machine's real cards"
+        raise WrongState(
+            f"{options.state_dir} holds a pool of {had}; it cannot become one of --sim {options.sim}",
+            hint="leave out --sim, choose another --state-dir, or remove it with  gpupool down --purge",
+        )
+    return replace(
+        known,
+        node_name=options.node_name or known.node_name,
+        store=options.store or known.store,
+        listeners=options.listen or known.listeners,
+        pid=os.getpid(),
+    )
+
+
+def _listeners(paths: PoolPaths, marker: Marker, options: Options) -> list[Listener]:
+    mode = 0o666 if os.getuid() == 0 else 0o600
+    listeners: list[Listener] = [UnixListener(paths.socket, mode)]
+    if os.getuid() == 0 and paths.root == SYSTEM_STATE_DIR:
+        SYSTEM_SOCKET.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        listeners.append(UnixListener(SYSTEM_SOCKET, mode))
+    for text in marker.listeners:
+        listeners.append(
+            parse_listen(text, cert=options.tls_cert, key=options.tls_key, insecure_http=options.insecure_http)
+        )
+    return listeners
+
+
+def _open(paths: PoolPaths, marker: Marker) -> Services:
+    """The store, prepared and taken, with the rooms on it."""
+    url = marker.store or sqlite_url(paths.database)
+    # The database holds environments of jobs; SQLite gives the files beside it the rights of this one.
+    mask = os.umask(0o077)
+    engine = connect(url)
+    try:
+        prepare(engine, wall_ns(), marker.pool_id)
+    finally:
+        os.umask(mask)
+    counters.watch_writes(engine, counters.writes)
+    store = open_store(engine, f"{os.getpid()}-{new_id('s')}")
+    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs))
+    services.tenancy.bootstrap()
+    services.fleet.begin()
+    services.allocations.start()
+    return services
+
+
+async def _live(
+    services: Services,
+    cards: Cards,
+    listeners: Sequence[Listener],
+    state: StateDir,
+    marker: Marker,
+    options: Options,
+    stop: asyncio.Event,
+    readiness: Readiness,
+) -> None:
+    config = ServerConfig(
+        state_dir=str(state.paths.root),
+        listeners=tuple(_place(one) for one in listeners),
+        started_ns=wall_ns(),
+        ready=lambda: readiness.agent_ready,
+    )
+    app = create_app(config, services)
+    agent = cards.agent(marker.pool_id, state.paths) if options.agent else None
+    tasks: set[asyncio.Task[None]] = set()
+
+    def listening(bound: Sequence[Bound]) -> None:
+        _event(services, "pool.started", marker.pool_id)
+        if agent is not None:
+            agent.start()
+        tasks.add(asyncio.create_task(_say_ready(services, bound, cards, options, readiness)))
+        tasks.add(asyncio.create_task(_watch_silence(services)))
+        gc.collect()
+        gc.freeze()
+
+    try:
+        await serve(app, listeners, stop=stop, on_ready=listening)
+    finally:
+        for task in tasks:
+            task.cancel()
+        if agent is not None:
+            agent.close()
+            await asyncio.to_thread(agent.join)
+        _event(services, "pool.stopped", marker.pool_id)
+
+
+def _place(listener: Listener) -> str:
+    return str(listener.path) if isinstance(listener, UnixListener) else f"{listener.host}:{listener.port}"
+
+
+def _event(services: Services, kind: str, subject: str) -> None:
+    with services.store.write() as write:
+        write.event(kind, subject, data={"pid": os.getpid()})
+
+
+async def _say_ready(
+    services: Services, bound: Sequence[Bound], cards: Cards, options: Options, readiness: Readiness
+) -> None:
+    """Once every node has told what became of its jobs: readiness, with where the pool listens."""
+    expected = set(cards.node_names) if options.agent else set()
+    with services.store.hub.ticket("fleet", "events") as ticket:
+        while not await asyncio.to_thread(_all_ready, services, expected):
+            await ticket.wait(60)
+    readiness.agent_ready = True
+    readiness.tell(
+        {"ready": True, "pid": os.getpid(), "listening": [one.address for one in bound], "cards": cards.summary}
+    )
+
+
+def _all_ready(services: Services, expected: set[str]) -> bool:
+    with services.store.read() as connection:
+        rows = connection.execute(sa.select(nodes.c.name, nodes.c.ready)).all()
+    return expected <= {row.name for row in rows if row.ready}
+
+
+async def _watch_silence(services: Services) -> None:
+    """Notice nodes that stopped talking, with one timer for the next that could."""
+    while True:
+        await asyncio.sleep(await asyncio.to_thread(services.fleet.check_silence))
