@@ -23,11 +23,11 @@ from _socket import socket as Socket  # noqa: N812  # the class below socket.soc
 from time import monotonic
 
 from gpupool.base.errors import BadInput, CommandNotFound, Unavailable, WrongState
+from gpupool.client.attach_relay import NoRelay, Signals, TerminalRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
@@ -109,10 +109,9 @@ class Channel:
 class AttachedJob:
     """A program that has our descriptors, or whose terminal we hold. `run_until_exit` is called once."""
 
-    def __init__(self, channel: Channel, terminal: int | None) -> None:
-        self._channel, self._terminal = channel, terminal
+    def __init__(self, channel: Channel, signals: Signals, terminal: int | None) -> None:
+        self._channel, self._signals, self._terminal = channel, signals, terminal
         self._ended: dict[str, str] | None = None
-        self._refused = ""
 
     def run_until_exit(self) -> int:
         """Blocks until the program has ended; its exit code, or 128 + its signal.
@@ -120,22 +119,22 @@ class AttachedJob:
         Raises CommandNotFound or BadInput when it could not be executed, Unavailable when its supervisor is gone.
         In the main thread, signals that ask to end, stop or resize are passed to the program.
         """
-        from gpupool.client import attach_relay
-
-        with attach_relay.Signals() as signals:
-            relay = attach_relay.TerminalRelay(self._terminal) if self._terminal is not None else attach_relay.NoRelay()
-            with relay:
-                self._serve(signals, relay)
-        self.close()
+        try:
+            with TerminalRelay(self._terminal) if self._terminal is not None else NoRelay() as relay:
+                self._serve(relay)
+        finally:
+            self.close()
         return self._exit_code()
 
     def close(self) -> None:
-        """Leaves the program alone."""
+        """Leaves the program alone, and signals to us are ours again."""
         self._channel.close()
+        self._signals.restore()
 
-    def _serve(self, signals: Any, relay: Any) -> None:
+    def _serve(self, relay: NoRelay) -> None:
         open_channel = True
         interrupts = _Interrupts()
+        signals = self._signals
         while self._ended is None and open_channel:
             ready = relay.wait(self._channel.fileno(), signals.fileno())
             if signals.fileno() in ready:
@@ -233,19 +232,28 @@ def _ask_for_terminal(channel: Channel) -> int:
 def attach(socket_path: str, *, pty: bool) -> AttachedJob:
     """Gives a waiting job its standard descriptors, which starts it; or a terminal, when `pty` and we have one.
 
-    A job with a terminal can be attached to again. Raises WrongState when the job cannot be attached to.
+    A job with a terminal can be attached to again. Raises WrongState when the job cannot be attached to. From here to
+    the end of `run_until_exit` (or `close`) signals to this process are kept for the program.
     """
     channel = Channel(socket_path)
+    # From here on: a signal that comes in the instant between the program's start and the first look is the program's.
+    signals = Signals()
     try:
-        channel.send(f"hello {PROTOCOL_MIN} {PROTOCOL_MAX}")
-        _expect(channel, "hello")
-        channel.send("wait")
-        _expect(channel, "ok")
-        if pty and os.isatty(0) and os.isatty(1):
-            return AttachedJob(channel, _ask_for_terminal(channel))
-        channel.send("attach fds", _own_descriptors())
-        _expect(channel, "attached")
+        terminal = _hand_over(channel, pty=pty and os.isatty(0) and os.isatty(1))
     except BaseException:
         channel.close()
+        signals.restore()
         raise
-    return AttachedJob(channel, None)
+    return AttachedJob(channel, signals, terminal)
+
+
+def _hand_over(channel: Channel, *, pty: bool) -> int | None:
+    channel.send(f"hello {PROTOCOL_MIN} {PROTOCOL_MAX}")
+    _expect(channel, "hello")
+    channel.send("wait")
+    _expect(channel, "ok")
+    if pty:
+        return _ask_for_terminal(channel)
+    channel.send("attach fds", _own_descriptors())
+    _expect(channel, "attached")
+    return None

@@ -52,29 +52,27 @@ class Signals:
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before: dict[int, Any] = {}
-        self._wakeup_before = -1
-        self._installed = False
-
-    def __enter__(self) -> Signals:
+        self._wakeup_before: int | None = None
         try:
             self._wakeup_before = _signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         except ValueError:  # not the main thread: whoever has it decides
-            return self
-        self._installed = True
+            return
         for number in (*_PASSED_ON, *_OURS):
             if _signal.getsignal(number) != _signal.SIG_IGN:
                 self._before[number] = _signal.signal(number, _only_wake)
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def restore(self) -> None:
+        """Everything as it was. Idempotent."""
         for number, handler in self._before.items():
             _signal.signal(number, handler if handler is not None else _signal.SIG_DFL)
-        if self._installed:
+        self._before = {}
+        if self._wakeup_before is not None:
             _signal.set_wakeup_fd(self._wakeup_before)
-        os.close(self._read)
-        os.close(self._write)
+            self._wakeup_before = None
+        if self._read >= 0:
+            os.close(self._read)
+            os.close(self._write)
+            self._read = -1
 
     def fileno(self) -> int:
         return self._read
