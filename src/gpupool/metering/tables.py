@@ -1,8 +1,17 @@
-"""Tables of the ledger: intervals while they are young, hours and days when they are old."""
+"""Tables of the ledger: intervals while they are young, hours and days when they are old.
+
+What was held is in exactly one of `intervals`, `usage_hours` and `usage_days` at any
+moment: the rollup moves it from one to the next in single transactions. What the capacity
+was stays in fleet's `device_spans`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from gpupool.store.tables import BigId, metadata
 
@@ -10,6 +19,7 @@ intervals = sa.Table(
     "intervals",
     metadata,
     # One row per seat. It counts end_s - start_s whole seconds; an open one has no end.
+    # The rollup moves start_s forward as it moves what came before into usage_hours.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("allocation_id", sa.BigInteger, nullable=False),
     sa.Column("device_id", sa.ForeignKey("devices.id"), nullable=False),
@@ -23,4 +33,113 @@ intervals = sa.Table(
     sa.Column("end_s", sa.BigInteger, nullable=True),
     sa.UniqueConstraint("allocation_id", "device_id"),
     sa.Index("ix_intervals_end_s", "end_s"),
+    sa.Index("ix_intervals_start_s", "start_s"),
 )
+
+
+def _amounts() -> list[sa.Column[int]]:
+    return [
+        sa.Column("card_milliseconds", sa.BigInteger, nullable=False),
+        sa.Column("memory_mib_seconds", sa.BigInteger, nullable=False),
+        sa.Column("dominant_micro_seconds", sa.BigInteger, nullable=False),
+    ]
+
+
+usage_hours = sa.Table(
+    "usage_hours",
+    metadata,
+    # What was held in one whole hour; `under` is the kind of the card's span beneath it.
+    sa.Column("hour_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("device_id", sa.ForeignKey("devices.id"), primary_key=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), primary_key=True),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    sa.Column("user_id", sa.ForeignKey("users.id"), primary_key=True),
+    sa.Column("job_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("under", sa.String(16), primary_key=True),
+    *_amounts(),
+    sqlite_with_rowid=False,
+)
+
+usage_days = sa.Table(
+    "usage_days",
+    metadata,
+    # The same per day of UTC, without the job.
+    sa.Column("day_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("device_id", sa.ForeignKey("devices.id"), primary_key=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), primary_key=True),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    sa.Column("user_id", sa.ForeignKey("users.id"), primary_key=True),
+    sa.Column("under", sa.String(16), primary_key=True),
+    *_amounts(),
+    sqlite_with_rowid=False,
+)
+
+delivered = sa.Table(
+    "delivered",
+    metadata,
+    # What jobs really used, as far as it was measured, in slots of 300 s, an hour, or a day
+    # (there the job is 0). Null is unknown.
+    sa.Column("width_s", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("slot_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), primary_key=True),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    sa.Column("user_id", sa.ForeignKey("users.id"), primary_key=True),
+    sa.Column("job_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("gpu_milliseconds", sa.BigInteger, nullable=True),
+    sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
+    sqlite_with_rowid=False,
+)
+
+job_usage = sa.Table(
+    "job_usage",
+    metadata,
+    # How much of a job's own running sums is in `delivered` already.
+    sa.Column("job_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("gpu_milliseconds", sa.BigInteger, nullable=True),
+    sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
+    sa.Column("at_s", sa.BigInteger, nullable=False, index=True),
+)
+
+ledger_marks = sa.Table(
+    "ledger_marks",
+    metadata,
+    # How far the rollup has come; see metering.books.Marks.
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("fine_s", sa.BigInteger, nullable=False),
+    sa.Column("coarse_s", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("id = 1", name="one_row"),
+)
+
+# The room above keeps the jobs; the books read who a job is and what it used in the end.
+jobs_view = sa.table(
+    "jobs",
+    sa.column("id", sa.BigInteger),
+    sa.column("public_id", sa.String),
+    sa.column("name", sa.String),
+    sa.column("tenant_id", sa.Integer),
+    sa.column("project_id", sa.Integer),
+    sa.column("user_id", sa.Integer),
+    sa.column("placed_ns", sa.BigInteger),
+    sa.column("cpu_milliseconds", sa.BigInteger),
+)
+
+
+def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, adding their numbers to rows of the same key that are there. Null plus a number is the number."""
+    if rows:
+        connection.execute(adding(connection, table).values({c.name: sa.bindparam(c.name) for c in table.c}), rows)
+
+
+def adding(connection: sa.Connection, table: sa.Table) -> Any:
+    """An insert into a table of sums that adds up where the key is there already."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(table)
+    keys = list(table.primary_key.columns)
+    sums = [column for column in table.c if column not in set(keys)]
+    return insert.on_conflict_do_update(
+        index_elements=keys, set_={column.name: _plus(column, insert.excluded[column.name]) for column in sums}
+    )
+
+
+def _plus(old: Any, new: Any) -> Any:
+    return sa.func.coalesce(old + new, old, new) if old.nullable else old + new

@@ -1,4 +1,4 @@
-"""Usage reports that close."""
+"""Usage reports that close, and what is used right now."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Wire
+from gpupool.wire.fleet import UsageOut
 
 Kind = Literal["tenant", "idle", "overhead", "unmanaged"]
+By = Literal["tenant", "project", "user", "job", "card"]
 
 
 class ReportRow(Wire):
@@ -24,21 +26,83 @@ class ReportRow(Wire):
     model: str | None = None
     card_milliseconds: int = Field(description="gpu milli times whole seconds")
     memory_mib_seconds: int
-    delivered_gpu_milliseconds: int | None = Field(None, description="GPU time measured; null: unknown")
+    delivered_gpu_milliseconds: int | None = Field(
+        None, description="GPU time measured, of the jobs that were measured; null: unknown"
+    )
     cpu_milliseconds: int | None = None
     cost: str | None = Field(None, description="decimal, when prices are given")
 
 
 class ReportOut(Wire):
-    """The sum of `card_milliseconds` over rows is `capacity_card_milliseconds` exactly; so with memory."""
+    """The sum of `card_milliseconds` over rows is `capacity_card_milliseconds` exactly; so with memory.
 
-    since_ns: int
-    until_ns: int
+    The costs of the rows add up to `total_cost` as printed.
+    """
+
+    since_ns: int = Field(description="as counted: earlier than asked where the books are kept by the hour or day")
+    until_ns: int = Field(description="as counted: never after the ledger's now")
     by: list[str]
     capacity_card_milliseconds: int
     capacity_memory_mib_seconds: int
     rows: list[ReportRow]
     closes: bool
-    simulated: bool | None
+    simulated: bool | None = Field(description="null: some cards are, or there are none")
     currency: str | None = None
-    rule: str = ""
+    total_cost: str | None = None
+    rule: str = Field("", description="how it was counted, in words")
+    resolution_seconds: int = Field(1, description="the coarsest the books are kept in this range")
+
+
+class LiveCard(Wire):
+    """A card and what is held of it now; `usage` is what the card says of itself, null is unknown."""
+
+    device: str = Field(description="node:index")
+    uuid: str
+    node: str
+    model: str
+    simulated: bool
+    state: str
+    health: str
+    memory_bytes: int
+    held_milli: int
+    held_bytes: int
+    shares: int
+    usage: UsageOut = Field(default_factory=UsageOut)
+
+
+class LiveTenant(Wire):
+    tenant: str
+    held_milli: int
+    held_bytes: int
+    jobs: int
+
+
+class LiveJob(Wire):
+    """A job that holds a share, with its latest sample; null is unknown."""
+
+    job: str
+    name: str
+    tenant: str
+    user: str
+    devices: list[str]
+    held_milli: int = Field(description="over all its cards")
+    held_bytes: int
+    since_ns: int
+    gpu_percent: float | None = Field(None, description="of one card, between its two latest samples")
+    cpu_percent: float | None = Field(None, description="of one processor, between its two latest samples")
+    gpu_memory_bytes: int | None = None
+    rss_bytes: int | None = None
+    gpu_milliseconds: int | None = None
+    cpu_milliseconds: int | None = None
+    sampled_ns: int | None = None
+
+
+class LiveOut(Wire):
+    """What is held and used now, in the caller's scope. Lists are cut at `limit`; `jobs_total` counts all."""
+
+    at_ns: int
+    cards: list[LiveCard]
+    cards_total: int
+    tenants: list[LiveTenant]
+    jobs: list[LiveJob]
+    jobs_total: int

@@ -1,0 +1,138 @@
+"""What is held and used at this moment: what `gpupool top` shows.
+
+Reads the open intervals and the samples in memory. A figure that nobody measured is null.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.units import MIB
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import Observation, device_name
+from gpupool.metering.samples import Latest, rate_percent
+from gpupool.metering.tables import intervals, jobs_view
+from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.fleet import UsageOut
+from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant
+
+CardSample = Callable[[str], Observation | None]
+_OPEN = intervals.c.end_s.is_(None)
+
+
+def read_live(
+    connection: sa.Connection,
+    at_ns: int,
+    latest: Mapping[str, Latest],
+    card_sample: CardSample,
+    *,
+    tenant_id: int | None,
+    limit: int,
+) -> LiveOut:
+    """Everything, or one tenant's part: its jobs and the cards they are on."""
+    mine = _OPEN if tenant_id is None else sa.and_(_OPEN, intervals.c.tenant_id == tenant_id)
+    cards, cards_total = _cards(connection, mine if tenant_id is not None else None, card_sample, limit)
+    jobs_total = connection.execute(sa.select(sa.func.count(intervals.c.job_id.distinct())).where(mine)).scalar_one()
+    return LiveOut(
+        at_ns=at_ns,
+        cards=cards,
+        cards_total=cards_total,
+        tenants=_tenants(connection, mine, tenant_id),
+        jobs=_jobs(connection, mine, latest, limit),
+        jobs_total=jobs_total,
+    )
+
+
+def _cards(connection: sa.Connection, mine: Any, card_sample: CardSample, limit: int) -> tuple[list[LiveCard], int]:
+    query = sa.select(devices, nodes.c.name.label("node")).join(nodes, nodes.c.id == devices.c.node_id)
+    if mine is not None:
+        query = query.where(devices.c.id.in_(sa.select(intervals.c.device_id).where(mine)))
+    total = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+    rows = connection.execute(query.order_by(devices.c.node_id, devices.c.idx).limit(limit))
+    return [_card(row, card_sample(row.uuid)) for row in rows], total
+
+
+def _card(row: Any, seen: Observation | None) -> LiveCard:
+    return LiveCard(
+        device=device_name(row.node, row.idx),
+        uuid=row.uuid,
+        node=row.node,
+        model=row.model,
+        simulated=row.simulated,
+        state=row.state,
+        health=row.health,
+        memory_bytes=row.memory_bytes,
+        held_milli=row.used_milli,
+        held_bytes=row.used_bytes,
+        shares=row.shares,
+        usage=seen.usage if seen else UsageOut(),
+    )
+
+
+def _tenants(connection: sa.Connection, mine: Any, tenant_id: int | None) -> list[LiveTenant]:
+    count = sa.func.count(intervals.c.job_id.distinct())
+    grouped = sa.select(intervals.c.tenant_id, count.label("jobs")).where(mine).group_by(intervals.c.tenant_id)
+    jobs = {row.tenant_id: row.jobs for row in connection.execute(grouped)}
+    query = sa.select(tenants).where(tenants.c.id.in_([tenant_id] if tenant_id is not None else list(jobs)))
+    return [
+        LiveTenant(
+            tenant=row.name, held_milli=row.held_milli, held_bytes=row.held_memory_bytes, jobs=jobs.get(row.id, 0)
+        )
+        for row in connection.execute(query.order_by(tenants.c.name))
+    ]
+
+
+def _jobs(connection: sa.Connection, mine: Any, latest: Mapping[str, Latest], limit: int) -> list[LiveJob]:
+    """The newest jobs first."""
+    i = intervals.c
+    newest = sa.select(i.job_id).where(mine).distinct().order_by(i.job_id.desc()).limit(limit)
+    ids = connection.execute(newest).scalars().all()
+    seats: dict[int, list[Any]] = defaultdict(list)
+    query = (
+        sa.select(i.job_id, i.gpu_milli, i.memory_mib, nodes.c.name.label("node"), devices.c.idx)
+        .join_from(intervals, devices, devices.c.id == i.device_id)
+        .join(nodes, nodes.c.id == devices.c.node_id)
+        .where(_OPEN, i.job_id.in_(ids))
+        .order_by(devices.c.node_id, devices.c.idx)
+    )
+    for row in connection.execute(query):
+        seats[row.job_id].append(row)
+    who = (
+        sa.select(jobs_view, tenants.c.name.label("tenant"), users.c.name.label("user"))
+        .join(tenants, tenants.c.id == jobs_view.c.tenant_id)
+        .join(users, users.c.id == jobs_view.c.user_id)
+        .where(jobs_view.c.id.in_(ids))
+        .order_by(jobs_view.c.id.desc())
+    )
+    return [_job(row, seats[row.id], latest.get(row.public_id)) for row in connection.execute(who)]
+
+
+def _job(row: Any, seats: Sequence[Any], seen: Latest | None) -> LiveJob:
+    new, old = (seen.sample, seen.before) if seen else (None, None)
+    between = (seen.at_ns, seen.before_ns) if seen else (0, 0)
+    return LiveJob(
+        job=row.public_id,
+        name=row.name,
+        tenant=row.tenant,
+        user=row.user,
+        devices=[device_name(seat.node, seat.idx) for seat in seats],
+        held_milli=sum(seat.gpu_milli for seat in seats),
+        held_bytes=sum(seat.memory_mib for seat in seats) * MIB,
+        since_ns=row.placed_ns or 0,
+        gpu_percent=rate_percent(_of(new, "gpu_milliseconds"), _of(old, "gpu_milliseconds"), *between),
+        cpu_percent=rate_percent(_of(new, "cpu_milliseconds"), _of(old, "cpu_milliseconds"), *between),
+        gpu_memory_bytes=_of(new, "gpu_memory_bytes"),
+        rss_bytes=_of(new, "rss_bytes"),
+        gpu_milliseconds=_of(new, "gpu_milliseconds"),
+        cpu_milliseconds=_of(new, "cpu_milliseconds"),
+        sampled_ns=seen.at_ns if seen else None,
+    )
+
+
+def _of(sample: Any, name: str) -> int | None:
+    value: int | None = getattr(sample, name, None)
+    return value

@@ -1,0 +1,169 @@
+"""What jobs really use: the latest word in memory, running sums in the books now and then.
+
+A sample tells what a job used since it started. The books keep only what was new since
+the last one they took in, so a sample that comes twice, late or after a restart of the
+server counts once; a sum that went back counts nothing until it is past where it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.metering.tables import add_rows, delivered, intervals, job_usage, jobs_view
+from gpupool.store.database import Write
+from gpupool.wire.fleet import JobSample
+
+SLOT_S = 300
+WRITE_EVERY_S = 300
+_NS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """A job's newest sample, the one before it, and when it was last due to be written."""
+
+    sample: JobSample
+    at_ns: int
+    before: JobSample | None = None
+    before_ns: int = 0
+    written_ns: int | None = None
+
+
+class Samples:
+    """The newest sample of every job that is heard of. Thread-safe; lost with the server, as news may be."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: dict[str, Latest] = {}
+
+    def put(self, samples: Iterable[JobSample], now_ns: int) -> None:
+        with self._lock:
+            for sample in samples:
+                old = self._latest.get(sample.job)
+                if old is None:
+                    self._latest[sample.job] = Latest(sample, now_ns)
+                else:
+                    self._latest[sample.job] = Latest(sample, now_ns, old.sample, old.at_ns, old.written_ns)
+
+    def latest(self) -> Mapping[str, Latest]:
+        with self._lock:
+            return dict(self._latest)
+
+    def of(self, job: str) -> JobSample | None:
+        with self._lock:
+            found = self._latest.get(job)
+        return found.sample if found else None
+
+    def due(self, now_ns: int) -> list[JobSample]:
+        """Samples never written, or last written long enough ago and newer than that."""
+        with self._lock:
+            return [entry.sample for entry in self._latest.values() if _is_due(entry, now_ns)]
+
+    def written(self, jobs: Iterable[str], now_ns: int) -> None:
+        with self._lock:
+            for job in jobs:
+                entry = self._latest.get(job)
+                if entry is not None:
+                    self._latest[job] = Latest(entry.sample, entry.at_ns, entry.before, entry.before_ns, now_ns)
+
+    def forget(self, jobs: Iterable[str]) -> None:
+        with self._lock:
+            for job in jobs:
+                self._latest.pop(job, None)
+
+
+def _is_due(entry: Latest, now_ns: int) -> bool:
+    if entry.written_ns is None:
+        return True
+    return entry.at_ns > entry.written_ns and now_ns - entry.written_ns >= WRITE_EVERY_S * _NS
+
+
+def rate_percent(new: int | None, old: int | None, new_ns: int, old_ns: int) -> float | None:
+    """Percent of one processor (or card) between two running sums of milliseconds; None: not known.
+
+    >>> rate_percent(1500, 1000, 2_000_000_000, 1_000_000_000)
+    50.0
+    """
+    if new is None or old is None or new < old or new_ns <= old_ns:
+        return None
+    return round((new - old) * 100 * 10**6 / (new_ns - old_ns), 1)
+
+
+# Into the books ------------------------------------------------------------------------------
+
+
+def write_samples(write: Write, samples: Collection[JobSample]) -> set[str]:
+    """Take in what is new in these samples; the jobs (public ids) that hold nothing any more."""
+    by_job = {sample.job: sample for sample in samples}
+    columns = (jobs_view.c.id, jobs_view.c.public_id, *_owner())
+    rows = write.execute(sa.select(*columns).where(jobs_view.c.public_id.in_(list(by_job)))).all()
+    sums = {row.id: (by_job[row.public_id].gpu_milliseconds, by_job[row.public_id].cpu_milliseconds) for row in rows}
+    take_in(write, rows, sums)
+    open_seats = sa.select(intervals.c.job_id).where(intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums)))
+    held = set(write.execute(open_seats).scalars())
+    return set(by_job) - {row.public_id for row in rows if row.id in held}
+
+
+def _owner() -> tuple[Any, ...]:
+    return jobs_view.c.tenant_id, jobs_view.c.project_id, jobs_view.c.user_id
+
+
+def take_in(write: Write, owners: Collection[Any], sums: Mapping[int, tuple[int | None, int | None]]) -> None:
+    """Add what is new in each job's running (gpu, cpu) milliseconds to the slot of now.
+
+    `owners` are rows with the job's id, tenant_id, project_id and user_id.
+    """
+    known = {
+        row.job_id: (row.gpu_milliseconds, row.cpu_milliseconds)
+        for row in write.execute(sa.select(job_usage).where(job_usage.c.job_id.in_(list(sums))))
+    }
+    now_s = write.now_ns // _NS
+    more, totals = [], []
+    for row in owners:
+        old, new = known.get(row.id, (None, None)), sums[row.id]
+        added = _new(new[0], old[0]), _new(new[1], old[1])
+        if added == (None, None):
+            continue
+        more.append(
+            {
+                "width_s": SLOT_S,
+                "slot_s": now_s - now_s % SLOT_S,
+                "tenant_id": row.tenant_id,
+                "project_id": row.project_id,
+                "user_id": row.user_id,
+                "job_id": row.id,
+                "gpu_milliseconds": added[0],
+                "cpu_milliseconds": added[1],
+            }
+        )
+        totals.append(
+            {
+                "job_id": row.id,
+                "gpu_milliseconds": _largest(new[0], old[0]),
+                "cpu_milliseconds": _largest(new[1], old[1]),
+                "at_s": now_s,
+            }
+        )
+    _replace(write, totals)
+    add_rows(write.connection, delivered, more)
+
+
+def _new(now: int | None, before: int | None) -> int | None:
+    if now is None:
+        return None
+    return now if before is None else max(0, now - before)
+
+
+def _largest(now: int | None, before: int | None) -> int | None:
+    return max((value for value in (now, before) if value is not None), default=None)
+
+
+def _replace(write: Write, totals: list[dict[str, Any]]) -> None:
+    if totals:
+        write.execute(job_usage.delete().where(job_usage.c.job_id.in_([row["job_id"] for row in totals])))
+        write.execute(job_usage.insert(), totals)

@@ -1,0 +1,231 @@
+"""A pool with real books in it: store, fleet, meter, and jobs granted as `allocations` grants them.
+
+Beside them it keeps its own notes of every seat and span, from which the pure
+arithmetic of `metering.books` says what a report must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+import gpupool.allocations.tables as work
+from gpupool.base.clock import LedgerClock
+from gpupool.base.units import MIB
+from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import devices
+from gpupool.metering.books import Seat, Span, SpanKind
+from gpupool.metering.service import Metering
+from gpupool.metering.tables import intervals
+from gpupool.model.tenant import Principal, Role
+from gpupool.store.database import Store, Write, connect
+from gpupool.store.tables import metadata, pool
+from gpupool.tenancy.tables import projects, tenants, users
+from gpupool.wire.fleet import DeviceIn, DeviceSample, NodeIn, UsageOut
+
+S = 10**9
+HOUR, DAY = 3600, 86400
+START_S = 1_700_006_400  # a whole hour, not a whole day
+CARD_MIB = 46068
+ADMIN = Principal(1, "root", 1, "default", Role.ADMIN)
+PEOPLE = (("vision", "ada"), ("vision", "bob"), ("nlp", "cyd"))
+"""Tenant and user, with ids from 2 on for tenants and from 10 on for users and projects."""
+TENANT_IDS = {"default": 1, "vision": 2, "nlp": 3}
+
+
+class Time:
+    """A wall clock that can be set, and a boot clock that only goes on."""
+
+    def __init__(self) -> None:
+        self.boot_ns, self.wall_ns = 0, START_S * S
+
+    def forward(self, seconds: float) -> None:
+        self.boot_ns += int(seconds * S)
+        self.wall_ns += int(seconds * S)
+
+
+class Pool:
+    """One pool on one database, through restarts."""
+
+    def __init__(self, url: str, cards: int = 2) -> None:
+        self.engine = connect(url)
+        self.time, self.cards = Time(), cards
+        self.seats: dict[int, Seat] = {}
+        self.spans: list[Span] = []
+        self._allocations = self._jobs = 0
+        metadata.create_all(self.engine)
+        self._first_rows()
+        self.start()
+        self.register(range(cards), adopt=True)
+
+    def start(self) -> None:
+        """A server starts on what is in the database."""
+        with self.engine.connect() as connection:
+            floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
+        clock = LedgerClock(floor_ns, wall=lambda: self.time.wall_ns, boot=lambda: self.time.boot_ns)
+        self.store = Store(self.engine, clock)
+        self.store.take("test")
+        self.fleet, self.metering = Fleet(self.store), Metering(self.store)
+
+    def _first_rows(self) -> None:
+        with begin(self.engine) as connection:
+            fill(connection, pool, id=1)
+            for name, tenant_id in TENANT_IDS.items():
+                fill(connection, tenants, id=tenant_id, name=name)
+                fill(connection, projects, id=tenant_id, tenant_id=tenant_id, name="default")
+            for number, (tenant, name) in enumerate(PEOPLE):
+                fill(connection, users, id=10 + number, name=name, tenant_id=TENANT_IDS[tenant], role="user")
+
+    # --- cards ---------------------------------------------------------------------------
+
+    def register(self, indexes: Sequence[int], adopt: bool = False) -> None:
+        """Say which cards are there; those left out vanish."""
+        body = NodeIn(devices=[_card(index) for index in indexes], simulated=True, adopt=adopt)
+        self.fleet.register("node-1", body, ADMIN)
+        self.note_spans()
+
+    def health(self, index: int, health: str) -> None:
+        sample = DeviceSample.model_validate({"uuid": f"GPU-{index}", "usage": UsageOut(), "health": health})
+        self.fleet.observe("node-1", [sample])
+        self.note_spans()
+
+    def drain(self, index: int) -> None:
+        self.fleet.release([f"node-1:{index}"], True, ADMIN)
+        self.note_spans()
+
+    def adopt(self, index: int) -> None:
+        self.fleet.adopt([f"node-1:{index}"], ADMIN)
+        self.note_spans()
+
+    def note_spans(self) -> None:
+        """Write down, without looking at fleet's history, what each card is from this second on."""
+        with self.store.read() as connection:
+            rows = connection.execute(sa.select(devices)).all()
+            now_s = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one() // S
+        for row in rows:
+            self._note(row, _kind(row), now_s)
+
+    def _note(self, row: Any, kind: SpanKind | None, now_s: int) -> None:
+        standing = [n for n, span in enumerate(self.spans) if span.device == row.id and span.end_s is None]
+        if standing and self.spans[standing[0]].kind == kind:
+            return
+        for place in standing:
+            self.spans[place] = replace(self.spans[place], end_s=now_s)
+        if kind is not None:
+            self.spans.append(Span(row.id, kind, row.memory_bytes // MIB, now_s))
+
+    # --- jobs ----------------------------------------------------------------------------
+
+    def grant(self, person: int, index: int, milli: int, memory_mib: int, job: int | None = None) -> int | None:
+        """An allocation of one seat on a card; None where there is no room for it."""
+        with self.store.write() as write:
+            row = write.execute(sa.select(devices).where(devices.c.uuid == f"GPU-{index}")).one()
+            full = row.used_milli + milli > 1000 or row.used_bytes + memory_mib * MIB > row.memory_bytes
+            if row.state != "adopted" or full:
+                return None
+            self._hold(write, row.id, milli, memory_mib, 1)
+            self._allocations += 1
+            owner = self._owner(write, person, job)
+            seat = {"allocation_id": self._allocations, "device_id": row.id, "gpu_milli": milli}
+            self.metering.open_seats(write, [{**seat, **owner, "memory_mib": memory_mib}])
+            noted = Seat(row.id, milli, memory_mib, write.now_ns // S, owner=PEOPLE[person][1])
+            self.seats[self._allocations] = noted
+        return self._allocations
+
+    def _owner(self, write: Write, person: int, job: int | None) -> dict[str, int]:
+        tenant_id = TENANT_IDS[PEOPLE[person][0]]
+        owner = {"tenant_id": tenant_id, "project_id": tenant_id, "user_id": 10 + person}
+        return {**owner, "job_id": self._job(write, owner) if job is None else job}
+
+    def _job(self, write: Write, owner: dict[str, int]) -> int:
+        self._jobs += 1
+        number = self._jobs
+        public = f"j-{number:010d}"
+        fill(write.connection, work.claims, id=number, public_id=f"c-{number:010d}", **owner)
+        job = {"name": f"job-{number}", "state": "running", "placed_ns": write.now_ns}
+        fill(write.connection, work.jobs, id=number, public_id=public, claim_id=number, **job, **owner)
+        return number
+
+    def release(self, allocation: int) -> None:
+        with self.store.write() as write:
+            seat = self.seats[allocation]
+            if seat.end_s is None:
+                self._hold(write, seat.device, -seat.gpu_milli, -seat.memory_mib, -1)
+                self.seats[allocation] = replace(seat, end_s=write.now_ns // S)
+            self.metering.close_allocation(write, allocation)
+            self.fleet.settle(write, [seat.device])
+        self.note_spans()
+
+    def _hold(self, write: Write, device_id: int, milli: int, memory_mib: int, seats: int) -> None:
+        values = {
+            "used_milli": devices.c.used_milli + milli,
+            "used_bytes": devices.c.used_bytes + memory_mib * MIB,
+            "shares": devices.c.shares + seats,
+        }
+        write.execute(devices.update().where(devices.c.id == device_id).values(**values))
+
+    # --- looking -------------------------------------------------------------------------
+
+    def held(self) -> list[int]:
+        return [allocation for allocation, seat in self.seats.items() if seat.end_s is None]
+
+    def count(self, table: sa.Table) -> int:
+        with self.store.read() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+    def oldest_interval_s(self) -> int | None:
+        with self.store.read() as connection:
+            oldest: int | None = connection.execute(sa.select(sa.func.min(intervals.c.start_s))).scalar_one()
+            return oldest
+
+    def now_s(self) -> int:
+        return self.metering.now_ns() // S
+
+
+@contextmanager
+def begin(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction without a server: SQLite's is ours to begin and to end."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+        connection.commit()
+
+
+def fill(connection: sa.Connection, table: sa.Table, **values: Any) -> None:
+    """Insert a row; columns that must have a value and were given none get an empty one."""
+    empty: dict[type, Any] = {int: 0, str: "", bool: False}
+    for column in table.c:
+        if not column.nullable and column.server_default is None and column.name not in values:
+            values[column.name] = [] if isinstance(column.type, sa.JSON) else empty[column.type.python_type]
+    connection.execute(table.insert().values(**values))
+
+
+def principal(person: int, role: Role = Role.USER) -> Principal:
+    tenant, name = PEOPLE[person]
+    return Principal(10 + person, name, TENANT_IDS[tenant], tenant, role)
+
+
+def _card(index: int) -> DeviceIn:
+    return DeviceIn(
+        uuid=f"GPU-{index}",
+        index=index,
+        vendor="nvidia",
+        product="NVIDIA L40S",
+        model="L40S" if index % 2 == 0 else "T4",
+        memory_bytes=CARD_MIB * MIB + 12345,
+        simulated=True,
+        health="ok",
+    )
+
+
+def _kind(row: Any) -> SpanKind | None:
+    if row.state == "observed":
+        return "unmanaged"
+    if row.state == "lost":
+        return "overhead" if row.shares else None
+    return "pooled" if row.state == "adopted" and row.health != "failed" else "overhead"
