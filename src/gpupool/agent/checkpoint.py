@@ -21,8 +21,8 @@ VERSION = 1
 FILE = "allocation.json"
 KEEP_SECONDS = 7 * 86400
 KEEP_JOBS = 1000
-_SECRET_FILES = ("spec", "spec.tmp")
-"""They hold the caller's environment."""
+_SPENT_FILES = ("spec", "spec.tmp", "sock", "exit.tmp")
+"""The first two hold the caller's environment; the others are left by a supervisor that was killed."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class JobDirectories:
     def finish(self, job: str) -> None:
         """The end is told: forget the allocation and every secret, keep the log and the records."""
         directory = self.path(job)
-        for name in (*_SECRET_FILES, FILE):  # the checkpoint goes last: half done is found and done again
+        for name in (*_SPENT_FILES, FILE):  # the checkpoint goes last: half done is found and done again
             (directory / name).unlink(missing_ok=True)
 
     def remove(self, job: str) -> None:
