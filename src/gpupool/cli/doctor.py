@@ -17,7 +17,7 @@ from gpupool import __version__
 from gpupool.base.errors import GpupoolError, PoolNotRunning
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import facts as machine_facts
-from gpupool.cli.output import Column, paint, print_data, table
+from gpupool.cli.output import Column, many, paint, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -98,7 +98,7 @@ def _pool_checks(pool: dict[str, Any], nodes: list[dict[str, Any]], place: str) 
     if silent:
         yield check("nodes", WARN, f"silent: {', '.join(silent)}", "gpupool show NODE")
     else:
-        yield check("nodes", OK, f"{len(nodes)} ready, {pool['devices']} cards")
+        yield check("nodes", OK, f"{len(nodes)} ready, {many(pool['devices'], 'card')}")
     if abs(pool["ledger_ahead_seconds"]) > 1:
         yield check("clock", WARN, f"the books run {pool['ledger_ahead_seconds']:.0f} s ahead of the wall clock")
 

@@ -13,7 +13,7 @@ from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadOption, NotAllowed, PoolLost, PoolNotRunning
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context
-from gpupool.cli.host_process import PurgeFailedError, purge
+from gpupool.cli.host_process import purge
 from gpupool.cli.parser import Parser, add_yes
 from gpupool.cli.references import job_path
 from gpupool.cli.stop import await_ends, grace_seconds
@@ -112,10 +112,9 @@ def _stop_server(pool: dict[str, Any]) -> None:
 def _purge(state_dir: str) -> int:
     if os.path.abspath(state_dir) == "/":
         raise BadOption("/ is no state directory", hint="check --state-dir")
-    try:
-        removed = purge(state_dir)
-    except PurgeFailedError as failed:
-        return failed.status
-    for line in removed:
-        sys.stdout.write(f"{line}\n")
+    done = purge(state_dir)
+    if done["jobs_ended"]:
+        sys.stdout.write(f"{done['jobs_ended']} jobs that still ran were ended\n")
+    for path in done["removed"]:
+        sys.stdout.write(f"removed {path}\n")
     return 0

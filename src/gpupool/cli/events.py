@@ -59,7 +59,10 @@ def _until_now(context: Context, after: int) -> Iterator[dict[str, Any]]:
 def line(event: dict[str, Any]) -> str:
     """`118  2026-11-20T10:00:00Z  job.running  train  tenant=default gpu_milli=300`."""
     data = {"tenant": event["tenant"], **event["data"]}
-    said = " ".join(f"{key}={value}" for key, value in data.items() if value not in (None, "", [], {}))
-    return clean(
-        f"{event['seq']:>6}  {instant(event['at_ns'])}  {event['kind']:<16}  {event['subject']}  {said}".rstrip()
-    )
+    said = " ".join(f"{key}={_short(value)}" for key, value in data.items() if value not in (None, "", [], {}))
+    head = f"{event['seq']:>6}  {instant(event['at_ns'])}  {event['kind']:<16}  {event['subject']}"
+    return clean(f"{head}  {said}".rstrip())
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, (dict, list)) else str(value)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from gpupool.cli.context import Context
-from gpupool.cli.output import clean, print_data
+from gpupool.cli.output import clean, many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.cli.references import job_path
 
@@ -31,10 +31,10 @@ def run(options: argparse.Namespace, context: Context) -> int:
 def text(answer: dict[str, Any]) -> str:
     """The answer for people."""
     lines = [f"{answer['job']} ({answer['state']}): {clean(answer['sentence'])}"]
-    for noun in ("cards", "nodes"):
-        lines += [f"  {count} {noun}: {reason}" for reason, count in answer[noun].items()]
+    for noun in ("card", "node"):
+        lines += [f"  {many(count, noun)}: {reason}" for reason, count in answer[f"{noun}s"].items()]
     if answer["ahead"]:
-        lines.append(f"  {answer['ahead']} jobs are before it")
+        lines.append(f"  {many(answer['ahead'], 'job')} before it")
     if answer["holders"]:
         lines += ["  holding such cards:", *(f"    {clean(holder)}" for holder in answer["holders"])]
     if answer["nearest"]:

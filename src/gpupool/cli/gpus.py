@@ -10,7 +10,7 @@ from typing import Any
 
 from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, ago, compute, fetch, mib, more_hint
-from gpupool.cli.output import UNKNOWN, Column, Row, clean, print_list
+from gpupool.cli.output import UNKNOWN, Column, Row, clean, many, print_list
 from gpupool.cli.parser import Parser, add_output, one_of
 
 STATES = ("observed", "adopted", "draining", "lost")
@@ -61,14 +61,10 @@ def title(rows: Sequence[Row], more: bool = False) -> str:
     models = Counter(row["model"] for row in rows)
     nodes = len({row["node"] for row in rows})
     kinds = ", ".join(f"{count} × {clean(model)}" for model, count in sorted(models.items()))
-    line = f"{_many(len(rows), 'card')}{' (more follow)' if more else ''} on {_many(nodes, 'node')}: {kinds}"
+    line = f"{many(len(rows), 'card')}{' (more follow)' if more else ''} on {many(nodes, 'node')}: {kinds}"
     simulated = sum(1 for row in rows if row["simulated"])
     mark = "SIMULATED" if simulated == len(rows) else f"{simulated} SIMULATED" if simulated else ""
     return f"{line}   {mark}".rstrip()
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def largest(row: Row) -> str | None:

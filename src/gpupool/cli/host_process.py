@@ -79,19 +79,17 @@ def facts(state_dir: str) -> dict[str, Any]:
     return found
 
 
-def purge(state_dir: str) -> list[str]:
-    """End what is left of the pool's jobs and remove everything of it; what was removed, a line each."""
+def purge(state_dir: str) -> dict[str, Any]:
+    """End what is left of the pool's jobs and remove everything of it: {"removed": paths, "jobs_ended": n}.
+
+    Raises the error that the host answered.
+    """
     done = subprocess.run(
         host_command(state_dir, "--purge"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
     )
-    if done.returncode:
-        raise PurgeFailedError(done.returncode)
-    return done.stdout.decode("utf-8", "replace").splitlines()
-
-
-class PurgeFailedError(Exception):
-    """The host has said on stderr why; only its exit status is left to pass on."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    answer = _parse(done.stdout)
+    if "error" in answer:
+        raise _as_error(answer["error"])
+    if done.returncode or "removed" not in answer:
+        raise Internal(f"removing {state_dir} failed (exit status {done.returncode})", hint="see what it said above")
+    return answer

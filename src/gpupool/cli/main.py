@@ -79,14 +79,14 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _call(name: str, options: object, state_dir: str | None, no_color: bool) -> int:
-    from importlib import import_module
-
     from gpupool.cli.context import Context
 
     context = Context(
         getattr(options, "state_dir", None) or state_dir, no_color=no_color or getattr(options, "no_color", False)
     )
-    code: int = import_module(f"gpupool.cli.{name}").run(options, context)
+    module = f"gpupool.cli.{name}"
+    __import__(module)  # importlib.import_module imports warnings, for nothing
+    code: int = sys.modules[module].run(options, context)
     return code
 
 

@@ -143,6 +143,11 @@ def _escape(sign: str) -> str:
     return sign.encode("unicode_escape").decode("ascii")
 
 
+def many(count: int, noun: str) -> str:
+    """`1 card`, `4 cards`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def paint(text: str, color: str | None) -> str:
     return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if color else text
 

@@ -69,16 +69,10 @@ def run(options: argparse.Namespace, context: Context) -> int:
 
 
 def _csv(report: dict[str, Any]) -> None:
-    """The rows as the books have them, and their total, so that the file closes by itself."""
+    """The rows as the books have them: a sum over a column is the capacity."""
     from gpupool.wire.report import ReportRow
 
-    total = {
-        "kind": "capacity",
-        "card_milliseconds": report["capacity_card_milliseconds"],
-        "memory_mib_seconds": report["capacity_memory_mib_seconds"],
-        "cost": report["total_cost"],
-    }
-    write_csv([*report["rows"], total], list(ReportRow.model_fields))
+    write_csv(report["rows"], list(ReportRow.model_fields))
 
 
 def text(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> str:

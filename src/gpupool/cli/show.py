@@ -12,7 +12,7 @@ from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
 from gpupool.cli.gpus import health, largest, measured
 from gpupool.cli.listing import ago, compute, instant, mib
-from gpupool.cli.output import pairs, print_data
+from gpupool.cli.output import many, pairs, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.cli.ps import ending, lasted
 from gpupool.cli.references import segment
@@ -82,7 +82,7 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
         ("memory", mib(card["memory_bytes"])),
         ("state", card["state"]),
         ("health", health(card)),
-        ("held", f"{compute(card['used_milli'])} + {mib(card['used_bytes'])} in {card['shares']} shares"),
+        ("held", f"{compute(card['used_milli'])} + {mib(card['used_bytes'])} in {many(card['shares'], 'share')}"),
         ("free", f"{compute(card['free_milli'])} + {mib(card['free_bytes'])}"),
         ("largest placeable", largest(card)),
         ("busy", measured(card, "utilization_percent", "{:.0f} %")),
@@ -110,7 +110,7 @@ def pool_facts(pool: dict[str, Any]) -> list[tuple[str, object]]:
         ("pool", pool["id"] + simulated[pool["simulated"]]),
         ("version", pool["version"]),
         ("server", f"pid {pool['pid']}, up {ago(pool['started_ns'])}"),
-        ("cards", f"{pool['devices']} on {pool['nodes']} nodes"),
+        ("cards", f"{pool['devices']} on {many(pool['nodes'], 'node')}"),
         ("jobs", f"{pool['jobs_live']} live, {pool['jobs_pending']} of them waiting"),
         ("state", pool["state_dir"]),
         ("store", pool["store"]),

@@ -18,7 +18,7 @@ from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.units import format_duration, format_gpu
 from gpupool.cli.context import Context
 from gpupool.cli.listing import mib
-from gpupool.cli.output import UNKNOWN, clean
+from gpupool.cli.output import UNKNOWN, clean, many, shortened
 from gpupool.cli.parser import Parser, number
 from gpupool.client.transport import Api
 from gpupool.client.watch import watch
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 2.0
 BAR = 20
+WIDE = 120
+"""Columns from which everything is shown."""
 
 
 def register(parser: Parser) -> None:
@@ -56,14 +58,15 @@ def register(parser: Parser) -> None:
 def run(options: argparse.Namespace, context: Context) -> int:
     from rich.console import Console
 
-    console = Console(no_color=not context.color, highlight=False, soft_wrap=False)
+    piped = not sys.stdout.isatty()
+    console = Console(no_color=not context.color, highlight=False, width=WIDE if piped else None)
     interval = float(options.interval or REFRESH_SECONDS)
     count = options.count or (None if console.is_terminal else 1)
     if count is not None:
         for position in range(count):
             if position:
                 time.sleep(interval)
-            console.print(screen(_usage(context.api), options.rows or 1000))
+            console.print(screen(_usage(context.api), options.rows or 1000, console.width))
         return 0
     return _live(console, context, interval, options.rows)
 
@@ -77,12 +80,12 @@ def _live(console: Console, context: Context, interval: float, rows: int | None)
     from rich.live import Live
     from rich.text import Text
 
-    usage: RenderableType = screen(_usage(context.api), rows or _rows(console))
+    usage: RenderableType = screen(_usage(context.api), rows or _rows(console), console.width)
     changed = _Changes(context.api)
     with _keys() as keyboard, Live(usage, console=console, screen=True, auto_refresh=False) as live:
         while not _quit(keyboard, changed, interval):
             try:
-                usage = screen(_usage(context.api), rows or _rows(console))
+                usage = screen(_usage(context.api), rows or _rows(console), console.width)
                 live.update(usage, refresh=True)
             except Unavailable as error:
                 live.update(Text(f"{error.message}\nwaiting for it; q ends"), refresh=True)
@@ -155,7 +158,7 @@ def _keys() -> Iterator[int | None]:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
-def screen(usage: dict[str, Any], rows: int) -> RenderableType:
+def screen(usage: dict[str, Any], rows: int, width: int) -> RenderableType:
     """Everything on one screen."""
     from rich.console import Group
     from rich.text import Text
@@ -163,11 +166,13 @@ def screen(usage: dict[str, Any], rows: int) -> RenderableType:
     simulated = [card["simulated"] for card in usage["cards"]]
     mark = "   SIMULATED" if simulated and all(simulated) else ""
     held = sum(card["held_milli"] for card in usage["cards"])
-    title = f"{usage['cards_total']} cards, {format_gpu(held)} GPU held by {usage['jobs_total']} jobs{mark}"
+    title = (
+        f"{many(usage['cards_total'], 'card')}, {format_gpu(held)} GPU held by {many(usage['jobs_total'], 'job')}{mark}"
+    )
     parts: list[RenderableType] = [Text(title, style="bold"), Text("")]
-    parts += [_cards(usage["cards"], rows), _more(len(usage["cards"]), rows, usage["cards_total"])]
-    parts += [_tenants(usage), Text("")]
-    parts += [_jobs(usage["jobs"], rows, usage["at_ns"]), _more(len(usage["jobs"]), rows, usage["jobs_total"])]
+    parts += [_cards(usage["cards"], rows, width), _more(len(usage["cards"]), rows, usage["cards_total"])]
+    parts += [_tenants(usage, width), Text("")]
+    parts += [_jobs(usage["jobs"], rows, usage["at_ns"], width), _more(len(usage["jobs"]), rows, usage["jobs_total"])]
     return Group(*parts)
 
 
@@ -188,32 +193,37 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _cards(cards: list[dict[str, Any]], rows: int) -> RenderableType:
-    table = _table("card", "model", "held", ">GPU", "memory held", "busy", ">used", ">W", ">°C", "health")
+def _cards(cards: list[dict[str, Any]], rows: int, width: int) -> RenderableType:
+    narrow = width < WIDE
+    more = () if narrow else (">W", ">°C", "health")
+    table = _table("card", "model", "held", ">GPU", ">memory held", "busy", ">used", *more)
     for card in cards[:rows]:
         use = card["usage"]
-        table.add_row(
+        held = f"{card['held_bytes'] >> 20}/{card['memory_bytes'] >> 20} MiB"
+        busy = UNKNOWN if use["utilization_percent"] is None else bar(use["utilization_percent"] / 100, _size(width))
+        cells = [
             card["device"],
             clean(card["model"]),
-            bar(card["held_milli"] / 1000),
+            bar(card["held_milli"] / 1000, _size(width)),
             format_gpu(card["held_milli"]),
-            f"{card['held_bytes'] >> 20} of {card['memory_bytes'] >> 20} MiB",
-            UNKNOWN if use["utilization_percent"] is None else bar(use["utilization_percent"] / 100),
+            held,
+            busy,
             clean(mib(use["memory_used_bytes"])),
             _figure(use["power_watts"]),
             _figure(use["temperature_celsius"]),
             clean(None if card["health"] == "unknown" else card["health"]),
-        )
+        ]
+        table.add_row(*cells[: 7 if narrow else 10])
     return table
 
 
-def _tenants(usage: dict[str, Any]) -> RenderableType:
+def _tenants(usage: dict[str, Any], width: int) -> RenderableType:
     capacity = 1000 * sum(1 for card in usage["cards"] if card["state"] == "adopted") or 1
     table = _table("tenant", "part of these cards", ">GPU", ">memory held", ">jobs")
     for row in usage["tenants"]:
         table.add_row(
             clean(row["tenant"]),
-            bar(row["held_milli"] / capacity),
+            bar(row["held_milli"] / capacity, _size(width)),
             format_gpu(row["held_milli"]),
             f"{row['held_bytes'] >> 20} MiB",
             str(row["jobs"]),
@@ -221,22 +231,30 @@ def _tenants(usage: dict[str, Any]) -> RenderableType:
     return table
 
 
-def _jobs(jobs: list[dict[str, Any]], rows: int, at_ns: int) -> RenderableType:
-    table = _table("job", "owner", "card", ">share", ">GPU used", ">memory", ">memory used", ">CPU", ">time")
+def _jobs(jobs: list[dict[str, Any]], rows: int, at_ns: int, width: int) -> RenderableType:
+    narrow = width < WIDE
+    more = () if narrow else (">CPU", "owner")
+    table = _table("job", "card", ">share", ">GPU used", ">memory", ">used", ">time", *more)
     for job in jobs[:rows]:
-        more = f" +{len(job['devices']) - 1}" if len(job["devices"]) > 1 else ""
-        table.add_row(
-            clean(job["name"]),
-            clean(f"{job['tenant']}/{job['user']}"),
-            f"{job['devices'][0]}{more}" if job["devices"] else UNKNOWN,
+        others = f" +{len(job['devices']) - 1}" if len(job["devices"]) > 1 else ""
+        cells = [
+            shortened(clean(job["name"]), 20 if narrow else 40),
+            f"{job['devices'][0]}{others}" if job["devices"] else UNKNOWN,
             f"{format_gpu(job['held_milli'])} GPU",
             _percent(job["gpu_percent"]),
             f"{job['held_bytes'] >> 20} MiB",
             clean(mib(job["gpu_memory_bytes"])),
-            _percent(job["cpu_percent"]),
             format_duration((at_ns - job["since_ns"]) / 1e9),
-        )
+            _percent(job["cpu_percent"]),
+            clean(f"{job['tenant']}/{job['user']}"),
+        ]
+        table.add_row(*cells[: 7 if narrow else 9])
     return table
+
+
+def _size(width: int) -> int:
+    """Signs of a bar: what the other columns leave."""
+    return BAR if width >= WIDE else BAR // 2
 
 
 def bar(part: float, size: int = BAR) -> str:

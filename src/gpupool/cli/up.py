@@ -16,7 +16,7 @@ from gpupool.base.errors import StateUnusable
 from gpupool.cli.context import Context, say
 from gpupool.cli.gpus import title
 from gpupool.cli.host_process import HostStart
-from gpupool.cli.output import paint
+from gpupool.cli.output import many, paint
 from gpupool.cli.parser import Parser
 from gpupool.client.paging import first
 from gpupool.client.transport import Api
@@ -184,7 +184,7 @@ def welcome(
         lines.append(f"  jobs       {pool['jobs_live']} live, {pool['jobs_pending']} of them waiting")
     lines += ["", "next:"]
     if observed:
-        lines.append(f"  gpupool{chosen} adopt all             hand out the {observed} observed cards")
+        lines.append(f"  gpupool{chosen} adopt all             hand out {many(observed, 'observed card')}")
     lines += [
         f"  gpupool{chosen} gpus",
         f"  gpupool{chosen} run --gpu 0.3 --memory 8GiB -- python -c \"print('hi')\"",
