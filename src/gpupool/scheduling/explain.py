@@ -40,15 +40,19 @@ class Explanation:
 
 
 def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int) -> Explanation:
-    """Why the class waits; one that is not in the snapshot is judged as if it had just joined its queue."""
-    if waiting.key not in {known.key for known in snapshot.waiting}:
+    """Why the class waits; one that is not in the snapshot is judged as if it had just joined its queue.
+
+    Of a class that is in the snapshot only the key of `waiting` and its age are read.
+    """
+    joined = next((known for known in snapshot.waiting if known.key == waiting.key), None)
+    asked = joined or waiting
+    if joined is None:
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, waiting))
     plan, after = run(snapshot, limit=64)
-    said = plan.rejections.get(waiting.key)
+    said = plan.rejections.get(asked.key)
     waited = max(0, now_ns - waiting.oldest_ns) // 10**9
-    ahead = _ahead(snapshot, waiting, Run(snapshot))
-    answer = _placed(plan, waiting) if said is None else _waits(said, waiting, after)
-    return replace(answer, ahead=ahead, waited_seconds=waited)
+    answer = _placed(plan, asked) if said is None else _waits(said, asked, after)
+    return replace(answer, ahead=_ahead(snapshot, asked, Run(snapshot)), waited_seconds=waited)
 
 
 def _placed(plan: Plan, waiting: Waiting) -> Explanation:

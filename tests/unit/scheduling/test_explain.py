@@ -151,3 +151,14 @@ def test_explain_and_the_plan_say_the_same() -> None:
     assert {w.key: explain(before, w, 0).sentence for w in classes} == {
         key: said.sentence for key, said in plan.rejections.items()
     }
+
+
+def test_another_job_of_a_class_that_is_placed_is_told_that_it_fits() -> None:
+    before = snapshot("8xT4", waiting("first", at=1))
+    assert explain(before, waiting("second", at=2), 0).sentence.startswith("it fits now: ")
+
+
+def test_a_card_that_is_not_whole_is_offered_as_almost_one() -> None:
+    answer = told("1xT4", shape(1000, 8 * GIB), {"node-1/0": (0, GIB)})
+    assert answer.sentence == "needs a whole card with 8192 MiB; the only card is in use"
+    assert answer.nearest == shape(999, 8 * GIB)
