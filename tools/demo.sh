@@ -1,0 +1,79 @@
+#!/bin/sh
+# A pool in under a minute, with nothing but ordinary gpupool commands, each shown before it runs.
+# Uses this machine's cards where NVML finds some, simulated ones elsewhere; leaves nothing behind.
+set -eu
+cd "$(dirname "$0")/.."
+PATH="$PWD/.venv/bin:$PATH"
+work=$(mktemp -d)
+GPUPOOL_STATE_DIR="$work/pool"
+export PATH GPUPOOL_STATE_DIR
+unset GPUPOOL_URL GPUPOOL_TOKEN || true
+
+finish() {
+  status=$?
+  trap - EXIT INT TERM
+  gpupool down --purge --yes >/dev/null 2>&1 || true
+  rm -rf "$work"
+  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say() { printf '\n\033[1m# %s\033[0m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
+show() { # the command as one would type it, then what it says
+  printf '$ gpupool'
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9_./:=,+-]*) printf " '%s'" "$word" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
+  printf '\n'
+  gpupool "$@"
+}
+refused() { # a command that must be refused
+  if show "$@"; then echo "demo: this should have been refused" >&2 && exit 1; fi
+}
+pid() { gpupool doctor -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["server"]["pid"])'; }
+
+work_loop='while :; do echo "step $(date +%T)"; sleep 1; done'
+
+say "A pool on this machine"
+if gpupool up -d >"$work/up" 2>&1; then
+  echo '$ gpupool up -d' && cat "$work/up"
+  show adopt 0
+else
+  show up -d --sim 2xL40S
+fi
+
+say "Three tenants share one card"
+for tenant in nlp vision speech; do
+  echo "\$ gpupool tenant create $tenant"
+  gpupool tenant create "$tenant" >/dev/null
+done
+show submit --tenant nlp --gpu 0.5 --memory 4GiB --name train -- sh -c "$work_loop"
+show submit --tenant vision --gpu 0.3 --memory 4GiB --name detect -- sh -c "$work_loop"
+show submit --tenant speech --gpu 0.2 --memory 2GiB --sharing burst --name transcribe -- sh -c "$work_loop"
+show ps
+show gpus
+
+say "An unmodified program in a piece of a card, attached to this terminal"
+show run --gpu 0.1 --memory 1GiB -- python3 -c 'import os; print("my share is described in", os.environ["GPUPOOL_SHARE"])'
+
+say "More than any card has: refused, with the numbers and the nearest fit"
+refused run --gpu 0.9 --memory 200GiB -- sleep 60
+
+say "More than is free now: it waits, and says why"
+show submit --gpu 1 --count 2 --name whole-cards -- sleep 60 || true
+show explain whole-cards || true
+
+say "The server is killed; the jobs do not notice"
+server=$(pid)
+echo "\$ kill -9 $server"
+kill -9 "$server"
+refused ps
+show up -d
+show ps
+
+say "The books close, to the second and across the crash"
+show report
