@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.support.scheduling_builders import apply, cards, snapshot
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Reason, Shape, Sharing
@@ -26,6 +25,7 @@ from gpupool.scheduling.snapshot import (
     TenantView,
     Waiting,
 )
+from tests.support.scheduling_builders import apply, cards, snapshot
 
 ZONES = ("a", "b")
 TENANTS = ("nlp", "vision", "audio")

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.golden.scheduling.render import render
-from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape, Sharing
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CardStatus, Packing, Policy, Snapshot
+from tests.golden.scheduling.render import render
+from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
 HERE = Path(__file__).parent
 

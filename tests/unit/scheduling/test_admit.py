@@ -1,12 +1,12 @@
 """What is refused at submission, forever: whole sentences, and what to type instead."""
 
 import pytest
-from tests.support.scheduling_builders import cards, shape, tenant, whole
 
 from gpupool.base.units import GIB, MIB
 from gpupool.model.claim import Reason, Rejection, Shape, Sharing
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.snapshot import Cards, CardStatus, TenantView
+from tests.support.scheduling_builders import cards, shape, tenant, whole
 
 
 def refused(

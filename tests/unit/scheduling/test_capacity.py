@@ -1,10 +1,9 @@
 """What the pool could still give, by card and by model."""
 
-from tests.support.scheduling_builders import cards
-
 from gpupool.base.units import GIB, MIB
 from gpupool.scheduling.capacity import Room, largest_placeable, placeable
 from gpupool.scheduling.snapshot import CardStatus
+from tests.support.scheduling_builders import cards
 
 
 def test_the_largest_share_of_a_card_is_what_it_has_free_in_whole_mib() -> None:

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from tests.support.scheduling_builders import apply, cards, shape, snapshot, tenant, waiting, whole
 
 from gpupool.base.units import GIB, MIB
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CardStatus, Packing, Plan, Policy, Snapshot
+from tests.support.scheduling_builders import apply, cards, shape, snapshot, tenant, waiting, whole
 
 SPREAD = Policy(Packing.SPREAD, Packing.SPREAD)
 

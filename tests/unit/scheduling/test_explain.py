@@ -1,12 +1,11 @@
 """What `explain` answers: the sentence of the plan, the nearest fit, and what would help."""
 
-from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
-
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import Explanation, explain
 from gpupool.scheduling.snapshot import CardStatus, TenantView
+from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
 BUSY = {f"node-1/{place}": (600 + place, GIB) for place in range(8)}
 WAIT = "wait: it starts as soon as enough is given back"

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.support.scheduling_builders import cards, shape, whole
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit, cheapest_bytes, model_matches, needed_bytes, roomy_nodes
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Cards, CardStatus
+from tests.support.scheduling_builders import cards, shape, whole
 
 
 def reasons(want: Shape, pool: Cards) -> list[Reason | None]:
