@@ -112,9 +112,4 @@ def _stop_server(pool: dict[str, Any]) -> None:
 def _purge(state_dir: str) -> int:
     if os.path.abspath(state_dir) == "/":
         raise BadOption("/ is no state directory", hint="check --state-dir")
-    done = purge(state_dir)
-    if done["jobs_ended"]:
-        sys.stdout.write(f"{done['jobs_ended']} jobs that still ran were ended\n")
-    for path in done["removed"]:
-        sys.stdout.write(f"removed {path}\n")
-    return 0
+    return purge(state_dir)
