@@ -32,7 +32,7 @@ int control_listen(void)
     mode_t before = umask(0111);
     int bound = bind(fd, (struct sockaddr *)&address, sizeof address);
     umask(before);
-    if (bound == 0 && listen(fd, 16) == 0)
+    if (bound == 0 && listen(fd, 64) == 0)
         return fd;
     int error = errno;
     close(fd);

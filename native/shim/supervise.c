@@ -52,7 +52,10 @@ static void begin_ending(struct job *job)
     job->phase = PHASE_ENDING;
     job->ended_wall_ns = clock_ns(CLOCK_REALTIME);
     job->ended_boot_ns = clock_ns(CLOCK_BOOTTIME);
-    job->attach_by = job->terminate_at = job->kill_at = NEVER;
+    job->attach_by = job->terminate_at = NEVER;
+    /* Who was asked to stop has the grace he was given, also when the shell around him went at once. */
+    if (job->kill_at == NEVER)
+        job->kill_at = 0;
     job->sweep_interval_ns = FIRST_SWEEP;
     job->sweep_at = 0;
 }
@@ -79,7 +82,7 @@ static size_t signal_all(struct job *job, int number, size_t *denied)
     *denied = 0;
     if (job->cgroups.count) {
         members = cgroups_signal(&job->cgroups, number, denied);
-        if (number != SIGKILL)
+        if (number != SIGKILL && number != 0)
             return members;
     }
     size_t descendants = tree_signal(number, &refused);
@@ -104,8 +107,11 @@ void job_stop(struct job *job, uint64_t grace_seconds, enum reason reason)
     size_t denied;
     uint64_t kill_at = now() + grace_seconds * SECOND;
 
-    if (job->phase == PHASE_ENDING)
+    if (job->phase == PHASE_ENDING) {
+        job->kill_at = kill_at < job->kill_at ? kill_at : job->kill_at;
+        job->sweep_at = 0;
         return;
+    }
     if (job->reason == REASON_NONE)
         job->reason = reason;
     if (job->phase == PHASE_WAITING) {
@@ -205,6 +211,12 @@ static void pump(struct job *job, int *fd)
     }
 }
 
+/* Signal 0 only counts. */
+static int ending_signal(const struct job *job)
+{
+    return now() >= job->kill_at ? SIGKILL : 0;
+}
+
 /* true: nothing of the job is left, or nothing that we have the right to end. */
 static bool sweep(struct job *job)
 {
@@ -212,7 +224,7 @@ static bool sweep(struct job *job)
     bool childless = reap(job);
 
     if (now() >= job->sweep_at) {
-        job->leftover = signal_all(job, SIGKILL, &denied);
+        job->leftover = signal_all(job, ending_signal(job), &denied);
         childless = reap(job);
         job->sweep_at = now() + job->sweep_interval_ns;
         job->sweep_interval_ns = job->sweep_interval_ns * 2 < LAST_SWEEP ? job->sweep_interval_ns * 2 : LAST_SWEEP;
@@ -222,7 +234,7 @@ static bool sweep(struct job *job)
             job->give_up_at = now() + DENIED_PATIENCE;
     }
     if (childless && job->leftover) {
-        job->leftover = signal_all(job, SIGKILL, &denied);
+        job->leftover = signal_all(job, ending_signal(job), &denied);
         childless = reap(job);
     }
     return (childless && !job->leftover) || now() >= job->give_up_at;
@@ -239,7 +251,7 @@ static void keep_time(struct job *job)
         job->terminate_at = NEVER;
         job_stop(job, job->spec.grace_seconds, REASON_MAX_TIME);
     }
-    if (now() >= job->kill_at) {
+    if (now() >= job->kill_at && job->phase != PHASE_ENDING) {
         job->kill_at = now() + LAST_SWEEP;
         signal_all(job, SIGKILL, &denied);
     }
@@ -250,9 +262,10 @@ static int milliseconds_to_wait(const struct job *job)
     uint64_t next = job->attach_by, at = now();
 
     next = job->terminate_at < next ? job->terminate_at : next;
-    next = job->kill_at < next ? job->kill_at : next;
-    if (job->phase == PHASE_ENDING && job->sweep_at < next)
-        next = job->sweep_at;
+    if (job->phase == PHASE_ENDING)
+        next = job->sweep_at < next ? job->sweep_at : next;
+    else
+        next = job->kill_at < next ? job->kill_at : next;
     if (job->terminal >= 0 && job->attached < 0 && job->drain_at > at && job->drain_at < next)
         next = job->drain_at;
     if (next == NEVER)

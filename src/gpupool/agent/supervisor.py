@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 from collections import deque
 from collections.abc import Mapping
@@ -17,13 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from gpupool_native import shim_path
-
 from gpupool.agent.job_log import LogChunk, log_end, log_files, read_log
 from gpupool.agent.job_record import ExitRecord, StartRecord, parse_exit, read_exit, read_started
 from gpupool.agent.job_spec import BadSpec, JobSpec, Limit, read_spec, write_spec
 from gpupool.agent.job_state import JobState, JobStatus, SupervisorError, inspect, is_supervised
 from gpupool.agent.orphans import Reaped, StillSupervised, reap_orphans
+from gpupool_native import shim_path
 
 __all__ = [
     "AlreadyStarted",
@@ -174,7 +174,8 @@ def start(job_dir: Path, *, timeout_seconds: float = 60.0) -> JobStatus:
 def _connect(job_dir: Path, timeout_seconds: float) -> socket.socket:
     path = os.fsencode(os.path.abspath(job_dir / "sock"))
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    channel.settimeout(timeout_seconds)
+    # Blocking, with the kernel's own timeout: a socket that Python times is refused at once when a crowd is waiting.
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout_seconds) + 1, 0))
     directory = -1
     try:
         if len(path) > _MAX_SOCKET_PATH:

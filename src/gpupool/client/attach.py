@@ -15,6 +15,7 @@ from _socket import (
     MSG_CMSG_CLOEXEC,
     SCM_RIGHTS,
     SO_RCVTIMEO,
+    SO_SNDTIMEO,
     SOCK_CLOEXEC,
     SOCK_STREAM,
     SOL_SOCKET,
@@ -46,7 +47,8 @@ class Channel:
         self._buffer = b""
         self._descriptors: list[int] = []
         # One answer takes microseconds; a supervisor that was stopped by hand must not hang us for good.
-        self._socket.setsockopt(SOL_SOCKET, SO_RCVTIMEO, _ANSWER_SECONDS.to_bytes(8, sys.byteorder) + bytes(8))
+        for timeout in (SO_RCVTIMEO, SO_SNDTIMEO):
+            self._socket.setsockopt(SOL_SOCKET, timeout, _ANSWER_SECONDS.to_bytes(8, sys.byteorder) + bytes(8))
         try:
             self._connect(os.fsencode(os.path.abspath(socket_path)))
         except OSError as error:

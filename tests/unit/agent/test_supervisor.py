@@ -14,6 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from gpupool.agent import supervisor
+from gpupool.agent.job_spec import decode, encode
+from gpupool.agent.supervisor import Connection, JobSpec, JobState, Limit
 from gpupool_native import shim_path
 from tests.support.supervised import (
     ENVIRONMENT,
@@ -25,10 +29,6 @@ from tests.support.supervised import (
     supervised_jobs,
     until,
 )
-
-from gpupool.agent import supervisor
-from gpupool.agent.job_spec import decode, encode
-from gpupool.agent.supervisor import Connection, JobSpec, JobState, Limit
 
 
 @pytest.fixture
