@@ -94,10 +94,13 @@ class Mirror:
 
     # --- notes after a commit ------------------------------------------------------------
 
-    def enqueue(self, waiting: Iterable[Queued]) -> None:
+    def enqueue(self, waiting: Iterable[Queued], *, again: bool = False) -> None:
+        """Jobs that wait from now on; `again`: they had their turn once and go before those of their class."""
         with self.lock:
             for item in waiting:
-                self._queue.setdefault(item.key, OrderedDict())[item.job] = item.submitted_ns
+                queue = self._queue.setdefault(item.key, OrderedDict())
+                queue[item.job] = item.submitted_ns
+                queue.move_to_end(item.job, last=not again)
                 self._key_of[item.job] = item.key
             self.generation += 1
 
@@ -181,7 +184,8 @@ def shape_of(row: Any) -> Shape:
 
 def _as_waiting(key: Key, queue: Mapping[str, int]) -> Waiting:
     heads = tuple(islice(queue, HEADS))
-    return Waiting(*key, heads=heads, count=len(queue), oldest_ns=queue[heads[0]])
+    ages = tuple(queue[job] for job in heads)
+    return Waiting(*key, heads=heads, count=len(queue), oldest_ns=ages[0], heads_ns=ages)
 
 
 def _waiting_jobs(connection: sa.Connection) -> list[Queued]:

@@ -18,6 +18,7 @@ from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.model.claim import Rejection
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.explain import explain
 from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
 from gpupool.store import counters
 from gpupool.store.database import Store, Write
@@ -135,7 +136,7 @@ class Placer:
                 plan = self._plan(self._mirror.snapshot(extra=waiting))
                 mine = [placement for placement in plan.placements if placement.job in waiting.heads]
                 if len(mine) < len(waiting.heads):
-                    raise self._no_room(plan, waiting)
+                    raise self._no_room(waiting)
                 try:
                     with self._store.write() as write:
                         insert(write)
@@ -147,12 +148,10 @@ class Placer:
                 return
         raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
 
-    def _no_room(self, plan: Plan, waiting: Waiting) -> NoRoomNow:
-        why = plan.rejections.get(waiting.key)
-        return NoRoomNow(
-            why.sentence if why else "claims of higher rank take the room there is",
-            hint=(why.hint if why else "") or "leave out --no-wait to wait for room",
-        )
+    def _no_room(self, waiting: Waiting) -> NoRoomNow:
+        answer = explain(self._mirror.snapshot(), waiting, self._store.clock.now_ns())
+        sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
+        return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
 
     def _plan(self, snapshot: Snapshot) -> Plan:
         started = time.perf_counter()

@@ -217,7 +217,7 @@ class Allocations:
         for row in told.granted.tenants:
             self.mirror.note_tenant(row)
         if told.requeued:
-            self.mirror.enqueue(told.requeued)
+            self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)
         if told.granted.cards or told.requeued:
             self.store.hub.publish({"queue"})
