@@ -152,15 +152,31 @@ static void compose(const struct job *job, char *text, size_t size)
         snprintf(text + used, size - used, "message=%s\n", job->message);
 }
 
+#define RECORD_BYTES 2048
+static const int RECORD_FLAGS = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+
+bool record_reserve(const struct job *job)
+{
+    int fd = openat(job->directory, "exit.tmp", RECORD_FLAGS | O_TRUNC, 0644);
+
+    if (fd < 0)
+        return false;
+    int error = posix_fallocate(fd, 0, RECORD_BYTES);
+    close(fd);
+    errno = error;
+    return error == 0 || error == EOPNOTSUPP || error == EINVAL;
+}
+
+/* Over the reserved bytes, then cut to size: no step needs room on the disk. */
 bool record_exit(const struct job *job)
 {
-    char text[2048];
-    int fd = openat(job->directory, "exit.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    char text[RECORD_BYTES];
+    int fd = openat(job->directory, "exit.tmp", RECORD_FLAGS, 0644);
 
     if (fd < 0)
         return false;
     compose(job, text, sizeof text);
-    bool written = write_all(fd, text) && fsync(fd) == 0;
+    bool written = write_all(fd, text) && ftruncate(fd, (off_t)strlen(text)) == 0 && fsync(fd) == 0;
     close(fd);
     return written && renameat(job->directory, "exit.tmp", job->directory, "exit") == 0 && fsync(job->directory) == 0;
 }

@@ -13,6 +13,9 @@ void record_command(struct job *job);
 /* One line of key=value about how the job ended, as pushed to those who wait. */
 void record_line(const struct job *job, char *line, size_t size);
 
+/* Takes the room that JOB/exit will need, so that a job that fills the disk still ends on record. */
+bool record_reserve(const struct job *job);
+
 /* JOB/exit: temporary file, fsync, rename. */
 bool record_exit(const struct job *job);
 

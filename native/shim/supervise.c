@@ -353,8 +353,8 @@ static void finish(struct job *job)
     drain(job);
     job->has_memory_peak = cgroups_memory_peak(&job->cgroups, &job->memory_peak_bytes);
     cgroups_remove(&job->cgroups);
-    /* With a full disk there is no record; the agent finds "started, lock free, no record" and says lost. Try for a
-       while: the owner may make room. */
+    /* Its room was reserved, so this fails only with the disk itself: then the agent finds "started, lock free, no
+       record" and says lost. */
     for (int attempt = 0; !record_exit(job) && attempt < 30; attempt++)
         poll(NULL, 0, 1000);
     tell_launcher(job, job->reason == REASON_FAILED_TO_START ? SHIM_FAILED_TO_START : SHIM_STARTED, job->message);
@@ -379,13 +379,14 @@ static bool prepare(struct job *job)
     sigaddset(&heard, SIGINT);
     job->signals = signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
     job->listener = control_listen();
-    return job->signals >= 0 && job->listener >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    return job->signals >= 0 && job->listener >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && record_reserve(job);
 }
 
 void supervise(struct job *job)
 {
     if (!prepare(job)) {
         tell_launcher(job, SHIM_SYSTEM, strerror(errno));
+        unlink("sock");
         return;
     }
     begin(job);

@@ -316,6 +316,7 @@ def test_the_news_of_the_end_wakes_a_selector(jobs: Jobs) -> None:
         assert event is not None
         assert (event.state, event.reason, event.signal) == ("ended", "stopped", 9)
         assert supervisor.read_exit(job_dir) is not None
+        assert select.select([watcher], [], [], SECONDS)[0], "the end of the conversation is readable too"
         with pytest.raises(supervisor.ConnectionLost):
             watcher.read_event()
 
