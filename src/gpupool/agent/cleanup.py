@@ -43,7 +43,7 @@ def _end(directory: Path) -> bool:
     if ran:
         with contextlib.suppress(NotRunning):  # it ended between the two looks
             _stop(directory)
-    with contextlib.suppress(SupervisorError):
+    if inspect(directory).state is JobState.DIED:
         reap_orphans(directory)
     return ran
 
