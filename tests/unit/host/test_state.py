@@ -1,0 +1,92 @@
+"""The state directory: one pool at a time, only our own, nothing of anybody else's removed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.settings import PoolPaths
+from gpupool.host.state import Marker, StateDir, read_marker, remove, running_pid
+
+
+def opened(root: Path, **marker: object) -> StateDir:
+    state = StateDir(root)
+    known = state.open()
+    state.write(replace(known or Marker("p-test"), **marker))  # type: ignore[arg-type]
+    return state
+
+
+def test_a_marker_is_read_as_it_was_written(tmp_path: Path) -> None:
+    state = opened(tmp_path / "s", sim="2x8xH200", listeners=("127.0.0.1:1",), store="postgresql://x")
+    assert read_marker(state.paths) == Marker(
+        "p-test", sim="2x8xH200", listeners=("127.0.0.1:1",), store="postgresql://x"
+    )
+
+
+def test_a_second_pool_on_the_same_state_is_told_who_holds_it(tmp_path: Path) -> None:
+    first = opened(tmp_path / "s")
+    with pytest.raises(PoolAlreadyRunning, match=r"pid \d+"):
+        StateDir(tmp_path / "s").open()
+    assert running_pid(first.paths) is not None
+    first.close()
+    assert running_pid(first.paths) is None
+    StateDir(tmp_path / "s").open()
+
+
+def test_a_directory_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
+    state = opened(tmp_path / "s")
+    state.close()
+    text = json.dumps({"pool_id": "p", "layout": 99, "unheard_of": 1})
+    state.paths.marker.write_text(text)
+    with pytest.raises(StateNewer, match="layout 99"):
+        StateDir(tmp_path / "s").open()
+    assert state.paths.marker.read_text() == text
+
+
+def test_a_marker_of_a_later_version_with_the_same_layout_is_understood(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    root.mkdir()
+    (root / "pool.json").write_text(json.dumps({"pool_id": "p", "layout": 1, "more": True}))
+    assert read_marker(PoolPaths(root)) == Marker("p")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pool_id": "p"}'])
+def test_a_damaged_marker_is_said_and_nothing_is_guessed(tmp_path: Path, text: str) -> None:
+    root = tmp_path / "s"
+    root.mkdir()
+    (root / "pool.json").write_text(text)
+    with pytest.raises(StateUnusable):
+        StateDir(root).open()
+
+
+def test_a_directory_with_somebody_elses_files_is_no_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StateUnusable, match="no state directory"):
+        StateDir(tmp_path).open()
+    with pytest.raises(StateUnusable, match="nothing was removed"):
+        remove(PoolPaths(tmp_path))
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_removing_takes_what_is_ours_and_leaves_the_rest(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    state = opened(root)
+    (root / "gpupool.db").write_text("x")
+    (root / ".123.sock").write_text("")
+    (root / "agent" / "jobs").mkdir()
+    (root / "notes.txt").write_text("mine")
+    removed = remove(state.paths)
+    assert [path.name for path in root.iterdir()] == ["notes.txt"]
+    assert removed[-1].endswith("pool.json")
+    (root / "notes.txt").unlink()
+
+
+def test_removing_an_own_directory_whole_and_a_second_time_is_fine(tmp_path: Path) -> None:
+    state = opened(tmp_path / "s")
+    assert str(tmp_path / "s") in remove(state.paths)
+    assert not (tmp_path / "s").exists()
+    assert remove(state.paths) == []
