@@ -69,17 +69,17 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            try:
-                scope[PRINCIPAL_KEY] = await self._principal(scope)
-            except NotLoggedIn:
-                await self._brake.hold(source_of(scope))
-                raise
+            scope[PRINCIPAL_KEY] = await self._principal(scope)
         await self._app(scope, receive, send)
 
     async def _principal(self, scope: Scope) -> Principal:
         peer, given = scope_peer(scope), [v for k, v in scope["headers"] if k == b"authorization"]
         if given:
-            return await self._bearer(given, peer)
+            try:
+                return await self._bearer(given, peer)
+            except NotLoggedIn:
+                await self._brake.hold(source_of(scope))
+                raise
         if peer is None:
             raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
         known = self._identity.peek_peer(peer)

@@ -27,7 +27,9 @@ TAGS = {
     "pool": "The pool as a whole.",
     "tenancy": "Tenants, projects, users, tokens, quotas, and who is asking.",
     "fleet": "Nodes and devices.",
-    "jobs": "Jobs, what they wait for, what they wrote, and the pool's events.",
+    "jobs": "Jobs, what they wait for and what they wrote.",
+    "events": "What happened, in order and without gaps.",
+    "agents": "What a node's agent is told, and tells.",
     "metering": "What was promised, what was used, and what it adds up to.",
 }
 PROBLEMS = {

@@ -1,0 +1,138 @@
+"""The OpenAPI document is complete and true: schemathesis sends what it allows, and more, and no answer is a 5xx.
+
+In this process, bounded in examples and with a fixed seed, so that a red run is red again. A router that is
+mounted later is tested too.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gpupool.model.tenant import Role
+from gpupool.tenancy.access import PEER_EXTENSION
+from tests.support.api import Client, RunningApp
+
+METHODS = ("get", "put", "post", "patch", "delete")
+ENDLESS = "/api/v1/watch"
+EXAMPLES = 10
+
+
+@pytest.fixture(scope="module")
+def document(pool: RunningApp) -> dict:
+    return pool.client().get("/openapi.json").json()
+
+
+def operations(document: dict) -> Iterator[tuple[str, str, dict]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert method in METHODS
+            yield method, path, operation
+
+
+def test_every_operation_is_summed_up_described_and_tagged(document: dict) -> None:
+    for method, path, operation in operations(document):
+        assert operation["summary"], (method, path)
+        assert operation["description"], (method, path)
+        assert set(operation["tags"]) <= {tag["name"] for tag in document["tags"]}, (method, path)
+
+
+def test_operations_have_names_of_their_own(document: dict) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(names) == len(set(names))
+
+
+def test_every_operation_says_which_problems_it_answers_with(document: dict) -> None:
+    for method, path, operation in operations(document):
+        for status in ("401", "403", "404", "409", "422", "503"):
+            content = operation["responses"][status]["content"]
+            assert list(content) == ["application/problem+json"], (method, path, status)
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_every_successful_answer_that_has_a_body_has_a_shape(document: dict) -> None:
+    for method, path, operation in operations(document):
+        found = [answer for status, answer in operation["responses"].items() if status in ("200", "201")]
+        for answer in found:
+            shapes = [media.get("schema") for media in answer.get("content", {}).values()]
+            assert path.endswith(("/watch", "/metrics")) or (shapes and all(shapes)), (method, path)
+
+
+def test_whatever_changes_something_can_be_repeated_under_a_key(document: dict) -> None:
+    for method, path, operation in operations(document):
+        named = {one["name"] for one in operation.get("parameters", [])}
+        assert ("Idempotency-Key" in named) == (method != "get" and path != "/login"), (method, path)
+
+
+class As:
+    """The app, as one caller has it: what schemathesis sends, plus who that caller is."""
+
+    def __init__(self, client: Client) -> None:
+        self._app, self._peer, self._token = client.app, client.peer, client.token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            headers = [(k, v) for k, v in scope["headers"] if k != b"authorization"]
+            headers += [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
+            extensions = {PEER_EXTENSION: self._peer} if self._peer else {}
+            scope = {**scope, "headers": headers, "extensions": extensions}
+        await self._app(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def cards(pool: RunningApp) -> None:
+    """A node with two cards in the pool, so that jobs have somewhere to go."""
+    cards = [
+        {"uuid": f"GPU-{n}", "index": n, "vendor": "nvidia", "product": "H200", "model": "H200"}
+        | {"memory_bytes": 141 << 30, "simulated": True, "health": "ok"}
+        for n in range(2)
+    ]
+    body = {"devices": cards, "simulated": True, "adopt": True}
+    assert pool.client().put("nodes/node-1", body).status == 200
+
+
+@pytest.mark.usefixtures("cards")
+@pytest.mark.parametrize("who", ["owner on the socket", Role.TENANT_ADMIN, Role.AGENT])
+def test_nothing_that_is_sent_makes_the_server_fail(
+    pool: RunningApp,
+    callers: dict[Role, Client],
+    document: dict,
+    who: str | Role,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool.app.state.brake, "LONGEST_SECONDS", 0.0)  # many logins fail here, and none is held back
+    app = As(callers[who] if isinstance(who, Role) else pool.client())
+    schema = schemathesis.openapi.from_dict(document)
+    schema.app = app
+    statuses = [
+        status for found in schema.exclude(path=ENDLESS).get_all_operations() for status in exercise(found.ok(), app)
+    ]
+    assert len(statuses) > 300
+    assert sum(status < 400 for status in statuses) > (20 if who is Role.AGENT else 100)
+
+
+def exercise(operation: "schemathesis.schemas.APIOperation", app: ASGIApp) -> list[int]:
+    """Send what the generator makes of one operation; the statuses of the answers."""
+    statuses: list[int] = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def send(case: schemathesis.Case) -> None:
+        if "wait_seconds" in (case.query or {}):
+            case.query["wait_seconds"] = 0
+        response = case.call(app=app)
+        statuses.append(response.status_code)
+        assert response.status_code < 500, (operation.label, response.text)
+        if response.status_code >= 400:
+            assert response.headers["content-type"] == ["application/problem+json"], operation.label
+
+    given(case=operation.as_strategy())(send)()
+    return statuses
