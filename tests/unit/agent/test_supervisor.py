@@ -259,6 +259,39 @@ def test_what_a_killed_supervisor_leaves_is_found_and_ended(jobs: Jobs, tmp_path
     assert supervisor.reap_orphans(job_dir).killed == 0
 
 
+@pytest.fixture
+def own_mount() -> Iterator[Path]:
+    """A mount point in the open /tmp, as a user's own pool has it."""
+    mount = Path(f"/tmp/gpupool-test-{os.getuid()}-{os.getpid()}/self")
+    yield mount
+    for path in (mount, mount.parent):
+        if path.exists():
+            path.rmdir()
+
+
+def test_the_share_is_shown_at_its_fixed_path_or_where_that_is_refused_by_its_own(
+    jobs: Jobs, tmp_path: Path, own_mount: Path
+) -> None:
+    (tmp_path / "share").mkdir()
+    (tmp_path / "share" / "limits").write_text("30 %")
+    fields = {"share_directory": str(tmp_path / "share"), "share_mount": str(own_mount)}
+    record, output = jobs.shell('echo "$GPUPOOL_SHARE"; cat "$GPUPOOL_SHARE/limits"', **fields)
+    place, content = output.decode().splitlines()
+    assert content == "30 %"
+    assert (record.share, place) in (("mounted", str(own_mount)), ("environment", str(tmp_path / "share")))
+    assert (record.share_refused == "") == (record.share == "mounted")
+
+
+def test_a_mount_point_that_others_could_have_made_is_not_used(jobs: Jobs, tmp_path: Path, own_mount: Path) -> None:
+    own_mount.parent.mkdir()
+    own_mount.parent.chmod(0o777)
+    (tmp_path / "share").mkdir()
+    fields = {"share_directory": str(tmp_path / "share"), "share_mount": str(own_mount)}
+    record, output = jobs.shell('echo "$GPUPOOL_SHARE"', **fields)
+    assert (record.share, output.decode().strip()) == ("environment", str(tmp_path / "share"))
+    assert record.share_refused == "mount point's directory: Operation not permitted"
+
+
 def test_a_process_of_another_job_is_not_taken_for_an_orphan(jobs: Jobs) -> None:
     lost, other = jobs.start("sleep", "600"), jobs.start("sleep", "600")
     kill_supervisor(lost)
