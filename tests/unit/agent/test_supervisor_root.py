@@ -15,6 +15,7 @@ import pytest
 from gpupool.agent import cgroups, supervisor
 from gpupool.agent.supervisor import Connection, JobState
 from gpupool.client.attach import Channel, _expect
+from gpupool_native import shim_path
 from tests.support.supervised import Jobs, await_end, is_alive, kill_supervisor, supervised_jobs, until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -205,6 +206,26 @@ def usable(version: int, controller: str = "") -> list[cgroups.Hierarchy]:
         for found in SUPPORT.hierarchies
         if found.usable and found.version == version and (not controller or controller in found.controllers)
     ]
+
+
+@pytest.mark.skipif(not usable(2), reason="needs cgroup v2 to count every process's time")
+def test_from_start_to_exit_record_a_short_job_costs_less_than_five_milliseconds_of_processor(jobs: Jobs) -> None:
+    group = usable(2)[0].base / f"{cgroups.PARENT_PREFIX}{POOL}" / "cost"
+    group.mkdir(parents=True)
+    enter = f"echo $$ > {group}/cgroup.procs; exec {shim_path()} $0"
+
+    def spent() -> int:
+        return int((group / "cpu.stat").read_text().split()[1])
+
+    costs = []
+    for _ in range(7):
+        job_dir, before = jobs.write("true"), spent()
+        subprocess.run(["sh", "-c", enter, str(job_dir)], check=True)
+        await_end(job_dir)
+        until(lambda: cgroups.members(group) == ())
+        costs.append(spent() - before)
+    group.rmdir()
+    assert min(costs) < 5000, costs
 
 
 @pytest.fixture(params=["v1", "v2"])
