@@ -188,7 +188,7 @@ def _agrees(pool: Pool, report: ReportOut) -> None:
     assert report.closes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(steps, min_size=3, max_size=20),
     st.sampled_from([0.5, 3 * DAY + 0.5, 36 * DAY + 1.75, 40 * DAY + 0.1]),

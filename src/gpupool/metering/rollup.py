@@ -31,7 +31,9 @@ from gpupool.store.database import Store, Write
 FINE_KEPT_S = 48 * HOUR_S
 HOURS_KEPT_S = 35 * DAY_S
 CHUNK = 300
-"""Rows that one transaction folds."""
+"""Intervals that one transaction folds."""
+HOURS_CHUNK = 3000
+"""Rows of hours that one transaction folds, about."""
 REACH_S = 2 * DAY_S
 """How much of one long interval one transaction folds."""
 _NS = 10**9
@@ -130,19 +132,22 @@ def _shorten(write: Write, rows: Sequence[Any], stops: Mapping[int, int]) -> Non
 
 
 def _fold_hours(write: Write, marks: Marks) -> bool:
-    """Move the oldest hour before the coarse mark into its day; whether there was one."""
+    """Move the oldest hours before the coarse mark into their days; whether there were any."""
     u = usage_hours.c
-    hour_s = write.execute(sa.select(sa.func.min(u.hour_s)).where(u.hour_s < marks.coarse_s)).scalar_one()
-    if hour_s is None:
+    old = sa.select(u.hour_s).where(u.hour_s < marks.coarse_s).order_by(u.hour_s).limit(1)
+    first = write.execute(old).scalar_one_or_none()
+    if first is None:
         return False
+    # Whole hours, as many as make up a chunk.
+    after = write.execute(old.where(u.hour_s > first).offset(HOURS_CHUNK)).scalar_one_or_none()
+    these = u.hour_s < (marks.coarse_s if after is None else after)
     keys = [u.device_id, u.tenant_id, u.project_id, u.user_id, u.under]
     amounts = [u.card_milliseconds, u.memory_mib_seconds, u.dominant_micro_seconds]
-    moved = sa.select(
-        sa.literal(_floor(hour_s, DAY_S), sa.BigInteger), *keys, *(_sum(column) for column in amounts)
-    ).where(u.hour_s == hour_s)
+    day = u.hour_s - u.hour_s % sa.literal_column(str(DAY_S))
+    moved = sa.select(day, *keys, *(_sum(column) for column in amounts)).where(these).group_by(day, *keys)
     names = ["day_s", *(column.name for column in keys), *(column.name for column in amounts)]
-    write.execute(adding(write.connection, usage_days).from_select(names, moved.group_by(*keys)))
-    write.execute(usage_hours.delete().where(u.hour_s == hour_s))
+    write.execute(adding(write.connection, usage_days).from_select(names, moved))
+    write.execute(usage_hours.delete().where(these))
     return True
 
 

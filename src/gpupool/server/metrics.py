@@ -1,0 +1,264 @@
+"""/metrics: what the pool is and does now, for Prometheus.
+
+Reads the database, the fleet's latest samples and the process's counters at the moment of
+a scrape; keeps nothing. The names are a contract, frozen by tests/golden/metrics_names.txt.
+Labels are few: cards, models, tenants, reasons, routes; never jobs or users. A hardware
+figure that is not known is absent, never 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Multiset
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpupool import __version__
+from gpupool.allocations.tables import jobs
+from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import device_name
+from gpupool.metering.service import see_one_moment
+from gpupool.model.device import DeviceState
+from gpupool.model.job import LIVE, JobState
+from gpupool.model.tenant import Permission, Principal
+from gpupool.store import counters
+from gpupool.store.database import Store
+from gpupool.store.tables import pool
+from gpupool.tenancy.access import require
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.fleet import UsageOut
+
+router = APIRouter(tags=["metrics"])
+
+CARD = ("card", "node", "model")
+CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float]]] = {
+    "capacity_milli": ("Thousandths of a card that it can give.", lambda row: 1000),
+    "held_milli": ("Thousandths of the card that shares hold now.", lambda row: row.used_milli),
+    "capacity_bytes": ("Memory of the card.", lambda row: row.memory_bytes),
+    "held_bytes": ("Memory of the card that shares hold now.", lambda row: row.used_bytes),
+    "shares": ("Shares on the card now.", lambda row: row.shares),
+}
+HARDWARE_GAUGES: Mapping[str, tuple[str, Callable[[UsageOut], float | None]]] = {
+    "utilization_percent": ("What the card says of its load.", lambda usage: usage.utilization_percent),
+    "memory_used_bytes": ("Memory in use as the card says.", lambda usage: usage.memory_used_bytes),
+    "power_watts": ("Power that the card draws.", lambda usage: usage.power_watts),
+    "temperature_celsius": ("The card's temperature.", lambda usage: usage.temperature_celsius),
+}
+_NS = 10**9
+# As the partial index on live jobs is written, so that it is used.
+_LIVE_JOBS = sa.text("state IN ('pending', 'starting', 'running')")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def get_metrics(request: Request, _caller: Annotated[Principal, Depends(require(Permission.SCRAPE))]) -> Response:
+    """Metrics in Prometheus' text format; for tokens of the role scrape, and for admins."""
+    return build_metrics(request.app.state.store, request.app.state.fleet)
+
+
+def build_metrics(store: Store, fleet: Fleet) -> Response:
+    """One scrape."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PoolMetrics(store, fleet))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class PoolMetrics(Collector):
+    """Everything that is told of a pool; reads anew at each collection."""
+
+    def __init__(self, store: Store, fleet: Fleet) -> None:
+        self._store, self._fleet = store, fleet
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        with self._store.read() as connection:
+            see_one_moment(connection)
+            yield from self._pool(connection)
+            yield from self._cards(connection)
+            yield from self._tenants(connection)
+            yield from self._queue(connection)
+        yield from _decisions()
+        yield from _requests()
+
+    def _pool(self, connection: sa.Connection) -> Iterator[Metric]:
+        yield InfoMetricFamily("gpupool_build", "The running version.", {"version": __version__})
+        events = connection.execute(sa.select(pool.c.event_seq)).scalar_one()
+        yield CounterMetricFamily("gpupool_events", "Events in the log so far.", events)
+        ahead = self._store.clock.ahead_ns() / _NS
+        yield GaugeMetricFamily(
+            "gpupool_ledger_ahead_seconds", "How far the ledger's clock is ahead of the wall clock.", ahead
+        )
+        yield _histogram("gpupool_store_write_seconds", "Time of transactions that wrote.", (), counters.writes)
+
+    def _cards(self, connection: sa.Connection) -> Iterator[Metric]:
+        ready = GaugeMetricFamily("gpupool_nodes", "Nodes by whether their agent is heard.", labels=["ready"])
+        grouped = sa.select(nodes.c.ready, sa.func.count().label("count")).group_by(nodes.c.ready)
+        counted = {row.ready: int(row._mapping["count"]) for row in connection.execute(grouped)}
+        for flag in (True, False):
+            ready.add_metric([str(flag).lower()], counted.get(flag, 0))
+        yield ready
+        query = sa.select(devices, nodes.c.name.label("node")).join(nodes, nodes.c.id == devices.c.node_id)
+        rows = connection.execute(query.order_by(devices.c.node_id, devices.c.idx)).all()
+        yield _by_state(rows)
+        present = [row for row in rows if row.state != DeviceState.LOST]
+        for name, (text, read) in CARD_GAUGES.items():
+            gauge = GaugeMetricFamily(f"gpupool_card_{name}", text, labels=CARD)
+            for row in present:
+                gauge.add_metric(_card(row), read(row))
+            yield gauge
+        yield from self._hardware(present)
+
+    def _hardware(self, rows: Iterable[Any]) -> Iterator[Metric]:
+        seen = [(_card(row), sample.usage) for row in rows if (sample := self._fleet.usage(row.uuid)) is not None]
+        for name, (text, read) in HARDWARE_GAUGES.items():
+            gauge = GaugeMetricFamily(f"gpupool_card_{name}", text, labels=CARD)
+            for labels, usage in seen:
+                value = read(usage)
+                if value is not None:
+                    gauge.add_metric(labels, value)
+            yield gauge
+
+    def _tenants(self, connection: sa.Connection) -> Iterator[Metric]:
+        living = sa.or_(tenants.c.retired_ns.is_(None), tenants.c.held_milli > 0, tenants.c.held_memory_bytes > 0)
+        rows = connection.execute(sa.select(tenants).where(living).order_by(tenants.c.name)).all()
+        milli = GaugeMetricFamily("gpupool_tenant_held_milli", "Thousandths of cards that are held.", labels=["tenant"])
+        size = GaugeMetricFamily("gpupool_tenant_held_bytes", "Card memory that is held.", labels=["tenant"])
+        for row in rows:
+            milli.add_metric([row.name], row.held_milli)
+            size.add_metric([row.name], row.held_memory_bytes)
+        yield milli
+        yield size
+
+    def _queue(self, connection: sa.Connection) -> Iterator[Metric]:
+        query = sa.select(jobs.c.state, sa.func.count(), sa.func.min(jobs.c.submitted_ns)).where(_LIVE_JOBS)
+        live = {state: (count, oldest) for state, count, oldest in connection.execute(query.group_by(jobs.c.state))}
+        gauge = GaugeMetricFamily("gpupool_jobs", "Jobs that have not ended, by state.", labels=["state"])
+        for state in sorted(LIVE):
+            gauge.add_metric([str(state)], live.get(state, (0, 0))[0])
+        yield gauge
+        waiting, oldest = live.get(JobState.PENDING, (0, None))
+        age = max(0, self._store.clock.now_ns() - oldest) / _NS if waiting else 0
+        yield GaugeMetricFamily("gpupool_queue_oldest_seconds", "How long the oldest waiting job has waited.", age)
+        why = GaugeMetricFamily(
+            "gpupool_queue_kinds", "Kinds of waiting claims, by what the latest cycle said of them.", labels=["reason"]
+        )
+        for reason, count in counters.decisions.standing().items() if waiting else ():
+            why.add_metric([reason], count)
+        yield why
+
+
+def _card(row: Any) -> list[str]:
+    return [device_name(row.node, row.idx), row.node, row.model]
+
+
+def _by_state(rows: Iterable[Any]) -> Metric:
+    labels = ["model", "state", "health", "simulated"]
+    gauge = GaugeMetricFamily("gpupool_cards", "Cards that are known.", labels=labels)
+    counted = Multiset((row.model, row.state, row.health, str(bool(row.simulated)).lower()) for row in rows)
+    for key, count in counted.items():
+        gauge.add_metric(list(key), count)
+    return gauge
+
+
+def _decisions() -> Iterator[Metric]:
+    decisions = counters.decisions
+    told: tuple[tuple[str, str, counters.Counter, tuple[str, ...]], ...] = (
+        ("cycles", "Scheduling cycles since the server started.", decisions.cycles, ()),
+        ("placements", "Claims that cycles placed.", decisions.placements, ()),
+        ("conflicts", "Plans that were stale when they were written.", decisions.conflicts, ()),
+        ("rejections", "Kinds of claims that a cycle left waiting, by reason.", decisions.rejections, ("reason",)),
+    )
+    for name, text, counter, labels in told:
+        yield _counter(f"gpupool_scheduler_{name}", text, labels, counter)
+    yield _histogram("gpupool_scheduler_cycle_seconds", "Time of one scheduling cycle.", (), decisions.seconds)
+
+
+def _requests() -> Iterator[Metric]:
+    requests = counters.requests
+    count = _counter("gpupool_api_requests", "Requests answered.", ("route", "method", "status"), requests.count)
+    yield count
+    text = "Time until the answer began; long polls wait on purpose."
+    yield _histogram("gpupool_api_request_seconds", text, ("route", "method"), requests.seconds)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...], counter: counters.Counter) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    sums = counter.read()
+    for values, total in (sums if sums or labels else {(): 0}).items():
+        family.add_metric(values, total)
+    return family
+
+
+def _histogram(name: str, text: str, labels: tuple[str, ...], histogram: counters.Histogram) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, (counts, total) in histogram.read().items():
+        buckets, running = [], 0
+        for bound, count in zip((*histogram.bounds, None), counts, strict=True):
+            running += count
+            buckets.append(("+Inf" if bound is None else repr(float(bound)), float(running)))
+        family.add_metric(values, buckets, total)
+    return family
+
+
+class Measured:
+    """ASGI layer that counts every request by its route's template. Put it outside the one that answers errors."""
+
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._app, self._clock = app, clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, told = self._clock(), False
+
+        def tell(status: int) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                counters.requests.answered(_template(scope), _method(scope), status, self._clock() - began)
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                tell(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            tell(500)  # nothing was answered: it failed, or its client went away
+
+
+def _template(scope: Scope) -> str:
+    """The route as it is written, `/api/v1/jobs/{job}`; one word for everything that no route took.
+
+    A route below a prefix may name only its own part: what the address has more in front is the prefix.
+    """
+    path = getattr(scope.get("route"), "path", None)
+    if not isinstance(path, str):
+        return "(none)"
+    asked, own = str(scope["path"]).split("/"), path.split("/")
+    return "/".join([*asked[: len(asked) - len(own) + 1], *own[1:]])
+
+
+def _method(scope: Scope) -> str:
+    method = str(scope.get("method", ""))
+    return method if method in _METHODS else "other"

@@ -1,0 +1,70 @@
+"""Counters lose nothing between threads, and writes are timed where they happen."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from gpupool.model.claim import Reason, Rejection
+from gpupool.store.counters import Counter, Decisions, Histogram, watch_writes
+from tests.support.metering_books import Pool
+
+
+def test_counts_from_many_threads_all_arrive() -> None:
+    counter, histogram = Counter(), Histogram([0.1])
+
+    def work() -> None:
+        for _ in range(2000):
+            counter.add(1, "a")
+            histogram.observe(0.05, "a")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.read() == {("a",): 8000}
+    assert counter.total() == 8000
+    assert histogram.read()[("a",)][0] == (8000, 0)
+
+
+@pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.1, 0), (0.10001, 1), (1.0, 1), (1.1, 2)])
+def test_a_measured_time_falls_into_the_bucket_up_to_its_bound(seconds: float, bucket: int) -> None:
+    histogram = Histogram([0.1, 1.0])
+    histogram.observe(seconds)
+    counts, total = histogram.read()[()]
+    assert counts == tuple(int(place == bucket) for place in range(3))
+    assert total == seconds
+
+
+def test_a_cycle_counts_what_it_placed_and_why_the_rest_was_left() -> None:
+    decisions = Decisions()
+    quota, memory = Rejection("…", Reason.QUOTA), Rejection("…", Reason.MEMORY)
+    decisions.cycle(seconds=0.002, placements=3, rejections=[quota, memory, memory])
+    decisions.cycle(seconds=0.001, placements=1, rejections=[quota])
+    decisions.conflict()
+    assert (decisions.cycles.total(), decisions.placements.total(), decisions.conflicts.total()) == (2, 4, 1)
+    assert decisions.rejections.read() == {(str(Reason.QUOTA),): 2, (str(Reason.MEMORY),): 2}
+    assert decisions.standing() == {str(Reason.QUOTA): 1}
+
+
+@dataclass
+class Stopwatch:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.25
+        return self.now
+
+
+def test_transactions_that_write_are_timed_and_those_that_read_or_fail_are_not(pool: Pool) -> None:
+    histogram = Histogram([0.3])
+    watch_writes(pool.engine, histogram, Stopwatch())
+    pool.metering.now_ns()
+    with pytest.raises(ZeroDivisionError), pool.store.write() as write:
+        raise ZeroDivisionError(write.now_ns)
+    assert histogram.read() == {}
+    pool.grant(0, 0, 100, 1)
+    assert histogram.read() == {(): ((1, 0), 0.25)}

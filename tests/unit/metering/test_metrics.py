@@ -1,0 +1,223 @@
+"""/metrics: its names are a contract, its labels are few, and what is not known is absent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpupool.model.claim import Reason, Rejection
+from gpupool.model.tenant import Permission, Role
+from gpupool.server.metrics import Measured, build_metrics, router
+from gpupool.store import counters
+from gpupool.tenancy.access import PRINCIPAL_KEY
+from gpupool.wire.fleet import DeviceSample, UsageOut
+from tests.support.api import Client
+from tests.support.metering_books import ADMIN, DAY, Pool, principal
+
+NAMES = Path(__file__).parents[2] / "golden" / "metrics_names.txt"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process's counters, as a process that just started has them."""
+    monkeypatch.setattr(counters, "decisions", counters.Decisions())
+    monkeypatch.setattr(counters, "requests", counters.Requests())
+    monkeypatch.setattr(counters, "writes", counters.Histogram(counters.FAST_SECONDS))
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    import threading
+
+    made = asyncio.new_event_loop()
+    thread = threading.Thread(target=made.run_forever)
+    thread.start()
+    yield made
+    made.call_soon_threadsafe(made.stop)
+    thread.join()
+    made.run_until_complete(made.shutdown_default_executor())
+    made.close()
+
+
+def scraped(pool: Pool) -> str:
+    return bytes(build_metrics(pool.store, pool.fleet).body).decode()
+
+
+def values(text: str, name: str) -> dict[tuple[str, ...], float]:
+    """Of one metric: label values, in the order of the labels' names, to number."""
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def contract(text: str) -> list[str]:
+    """One line per name that can be asked for: name, kind, label names."""
+    return sorted(
+        {
+            f"{sample.name} {family.type} {{{','.join(sorted(sample.labels))}}}"
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+    )
+
+
+def exercised(pool: Pool) -> str:
+    """A scrape of a pool in which everything that is told has happened."""
+    counters.decisions.cycle(seconds=0.001, placements=1, rejections=[Rejection("…", Reason.QUOTA)])
+    counters.decisions.conflict()
+    counters.requests.answered("/api/v1/jobs", "GET", 200, 0.01)
+    counters.watch_writes(pool.engine, counters.writes)
+    usage = UsageOut(utilization_percent=10, memory_used_bytes=1 << 30, power_watts=70, temperature_celsius=40)
+    pool.fleet.observe("node-1", [DeviceSample(uuid="GPU-0", usage=usage, health="warning")])
+    pool.grant(0, 0, 300, 8192)
+    waiting(pool)
+    return scraped(pool)
+
+
+def waiting(pool: Pool) -> None:
+    from gpupool.allocations.tables import jobs
+
+    with pool.store.write() as write:
+        pool._job(write, {"tenant_id": 2, "project_id": 2, "user_id": 10})
+        newest = jobs.c.id == pool._jobs
+        write.execute(jobs.update().where(newest).values(state="pending", submitted_ns=write.now_ns))
+
+
+def test_the_names_kinds_and_labels_are_those_that_are_promised(pool: Pool) -> None:
+    assert contract(exercised(pool)) == NAMES.read_text().splitlines()
+
+
+def test_shares_and_capacity_are_told_per_card_and_per_tenant(pool: Pool) -> None:
+    text = exercised(pool)
+    assert values(text, "gpupool_card_held_milli") == {
+        ("node-1:0", "L40S", "node-1"): 300,
+        ("node-1:1", "T4", "node-1"): 0,
+    }
+    assert values(text, "gpupool_card_held_bytes")[("node-1:0", "L40S", "node-1")] == 8192 << 20
+    assert set(values(text, "gpupool_card_capacity_milli").values()) == {1000}
+    assert set(values(text, "gpupool_tenant_held_milli")) == {("default",), ("nlp",), ("vision",)}
+    assert values(text, "gpupool_cards") == {
+        ("warning", "L40S", "true", "adopted"): 1,
+        ("ok", "T4", "true", "adopted"): 1,
+    }
+
+
+def test_a_hardware_figure_that_is_not_known_is_absent(pool: Pool) -> None:
+    usage = UsageOut(power_watts=0)
+    pool.fleet.observe("node-1", [DeviceSample(uuid="GPU-0", usage=usage)])
+    text = scraped(pool)
+    assert values(text, "gpupool_card_power_watts") == {("node-1:0", "L40S", "node-1"): 0}
+    for name in ("utilization_percent", "memory_used_bytes", "temperature_celsius"):
+        assert values(text, f"gpupool_card_{name}") == {}
+    pool.time.forward(DAY)  # and a sample of yesterday says nothing of now
+    assert values(scraped(pool), "gpupool_card_power_watts") == {}
+
+
+def test_the_queue_tells_how_many_wait_for_how_long_and_why(pool: Pool) -> None:
+    counters.decisions.cycle(seconds=0.001, placements=0, rejections=[Rejection("…", Reason.QUOTA)])
+    assert values(scraped(pool), "gpupool_queue_kinds") == {}  # nothing waits any more
+    assert values(scraped(pool), "gpupool_queue_oldest_seconds") == {(): 0}
+    waiting(pool)
+    pool.time.forward(90)
+    text = scraped(pool)
+    assert values(text, "gpupool_jobs") == {("pending",): 1, ("running",): 0, ("starting",): 0}
+    assert values(text, "gpupool_queue_oldest_seconds") == {(): 90}
+    assert values(text, "gpupool_queue_kinds") == {("tenant's quota in use",): 1}
+
+
+def test_the_ledger_tells_how_far_it_is_ahead_of_a_clock_that_was_set_back(pool: Pool) -> None:
+    pool.grant(0, 0, 1, 1)
+    pool.time.wall_ns -= 7 * 10**9
+    assert values(scraped(pool), "gpupool_ledger_ahead_seconds") == {(): 7}
+
+
+def test_a_name_with_quotes_and_newlines_cannot_break_the_format(pool: Pool) -> None:
+    counters.requests.answered('a"b\n}', "GET", 200, 0.01)
+    assert values(scraped(pool), "gpupool_api_requests_total") == {("GET", 'a"b\n}', "200"): 1}
+
+
+def test_no_label_names_a_job_or_a_user(pool: Pool) -> None:
+    text = exercised(pool)
+    assert "job-1" not in text
+    assert "ada" not in text
+
+
+def test_a_histograms_buckets_add_up(pool: Pool) -> None:
+    for seconds in (0.0001, 0.003, 0.003, 99.0):
+        counters.requests.answered("/x", "GET", 200, seconds)
+    buckets = values(scraped(pool), "gpupool_api_request_seconds_bucket")
+    found = {key[0] if key[0] != "GET" else key[1]: value for key, value in buckets.items()}
+    assert (found["0.001"], found["0.005"], found["30.0"], found["+Inf"]) == (1, 3, 3, 4)
+
+
+# The route and the layer ---------------------------------------------------------------------
+
+
+class As:
+    """Says who the caller is, as the server's own layer does after it has checked."""
+
+    def __init__(self, app: Any, who: Any) -> None:
+        self._app, self._who = app, who
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope[PRINCIPAL_KEY] = self._who
+        await self._app(scope, receive, send)
+
+
+def app_of(pool: Pool, who: Any) -> FastAPI:
+    below = APIRouter()
+
+    @below.get("/things/{thing}")
+    def thing(thing: str) -> str:
+        if thing == "broken":
+            raise RuntimeError("broken")
+        return thing
+
+    app = FastAPI()
+    app.state.store, app.state.fleet = pool.store, pool.fleet
+    app.include_router(router)
+    app.include_router(below, prefix="/api/v1")
+    app.add_middleware(As, who=who)
+    app.add_middleware(Measured)
+    return app
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_scrapers_and_admins_may_scrape(pool: Pool, loop: asyncio.AbstractEventLoop, role: Role) -> None:
+    from gpupool.base.errors import NotAllowed
+    from gpupool.model.tenant import PERMISSIONS
+
+    client = Client(app_of(pool, principal(0, role)), loop, None)
+    if Permission.SCRAPE in PERMISSIONS[role]:
+        answer = client.get("/metrics")
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith("text/plain; version=")
+        assert b"gpupool_build_info" in answer.body
+    else:
+        with pytest.raises(NotAllowed):
+            client.get("/metrics")
+
+
+def test_requests_are_counted_by_the_template_of_their_route(pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+    client = Client(app_of(pool, ADMIN), loop, None)
+    for path in ("/api/v1/things/one", "/api/v1/things/two", "/api/v1/nothing", "/metrics"):
+        client.get(path)
+    client.request("BREW", "/api/v1/things/one")
+    with pytest.raises(RuntimeError):
+        client.get("/api/v1/things/broken")
+    assert counters.requests.count.read() == {
+        ("/api/v1/things/{thing}", "GET", "200"): 2,
+        ("(none)", "GET", "404"): 1,
+        ("/metrics", "GET", "200"): 1,
+        ("/api/v1/things/{thing}", "other", "405"): 1,
+        ("/api/v1/things/{thing}", "GET", "500"): 1,
+    }
