@@ -47,7 +47,7 @@ bench: setup  ## the figures the docs quote, beside Slurm's; ARGS='array faults'
 	@$(BIN)/python -m bench $(ARGS)
 
 docs: setup  ## the generated reference, into docs/reference
-	@$(BIN)/python tools/build_docs.py
+	@for page in tools/gen_*.py; do $(BIN)/python $$page || exit 1; done
 
 wheels: setup  ## both distributions as wheels, into dist/
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist

@@ -1,0 +1,80 @@
+"""The reference pages that are made from the code itself: error codes, lifecycles, metrics. Run by `make docs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import catalogue
+from gpupool.model import allocation, device, job, reservation
+from gpupool.server.problems import status_of
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+_MADE = "<!-- Made by `make docs`; change the code instead. -->\n"
+
+
+def errors_page() -> str:
+    """Every public code, with what it is over HTTP and at the end of a command."""
+    rows = [f"| {code} | {cls.title} | {status_of(cls)} | {cls.exit_code} |" for code, cls in catalogue().items()]
+    return "\n".join(
+        [
+            "# Error codes",
+            _MADE,
+            "A code never changes its meaning. Every error says what happened, the numbers, and what to type next.",
+            "`gpupool run` ends with the job's own exit code; these are for what gpupool itself has to say.",
+            "",
+            "| code | meaning | HTTP | exit code |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+LIFECYCLES: Mapping[str, Mapping[Any, Iterable[Any]]] = {
+    "Job": job.TRANSITIONS,
+    "Allocation": allocation.TRANSITIONS,
+    "Device": device.TRANSITIONS,
+    "Reservation": reservation.TRANSITIONS,
+}
+
+
+def lifecycles_page() -> str:
+    """The tables the services ask, drawn."""
+    parts = ["# Lifecycles", _MADE, "What may follow what. A step that is not drawn here is refused by the code."]
+    for noun, table in LIFECYCLES.items():
+        arrows = [f"    {old} --> {new}" for old, news in table.items() for new in sorted(map(str, news))]
+        ends = [f"    {old} --> [*]" for old, news in table.items() if not set(news)]
+        parts += ["", f"## {noun}", "", "```mermaid", "stateDiagram-v2", *arrows, *ends, "```"]
+    return "\n".join([*parts, ""])
+
+
+PAGES = {"errors.md": errors_page, "lifecycles.md": lifecycles_page}
+
+
+def main(check: bool) -> int:
+    """Write the pages; with `check` only say which ones are not current."""
+    stale = [name for name, make in PAGES.items() if _read(REFERENCE / name) != make()]
+    if check:
+        return _complain(stale)
+    for name in stale:
+        (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
+        print(f"docs/reference/{name}")
+    return 0
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _complain(stale: list[str]) -> int:
+    for name in stale:
+        print(f"docs/reference/{name} is not what the code says: make docs", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
