@@ -48,7 +48,7 @@ JSON_INDEX = "application/vnd.pypi.simple.v1+json"  # PEP 691
 ACCEPT = f"{JSON_INDEX}, text/html;q=0.5"
 
 
-class NoUv(Exception):  # noqa: N818  a message for the person at the keyboard, not a type anyone imports
+class NoUv(Exception):
     """Why there is no uv, and what to type next."""
 
 

@@ -23,7 +23,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.PENDING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
     JobState.STARTING: frozenset({JobState.PENDING, JobState.RUNNING}) | _ENDED,
     JobState.RUNNING: _ENDED,
-    **{state: frozenset[JobState]() for state in _ENDED},
+    **{state: frozenset[JobState]() for state in sorted(_ENDED)},
 }
 
 LIVE = frozenset(TRANSITIONS) - _ENDED

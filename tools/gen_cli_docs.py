@@ -1,0 +1,71 @@
+"""Writes docs/reference/cli.md from the parsers themselves. `--check` only says whether it is current."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gpupool.cli.commands import GROUPS
+from gpupool.cli.help import command_help, exit_codes, overview
+from gpupool.cli.parser import command_parser
+
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+
+HEAD = """# Command line
+
+Made from the parsers by `make docs`; do not edit. Every command also prints its part with `--help`.
+
+Which pool a command talks to, first match first: `--state-dir` or `GPUPOOL_STATE_DIR`; `GPUPOOL_URL` (with
+`GPUPOOL_TOKEN` and `GPUPOOL_CA_FILE`); the login kept by `gpupool login`; your own pool; the system's pool.
+
+Lists are written with `-o table|wide|json|yaml|csv`: `csv` and `json` always hold everything, `wide` more
+columns. Unknown is `--`, never 0. Nothing is coloured into a pipe, with `--no-color`, or with `NO_COLOR` set.
+Errors go to stderr as `gpupool: GP-nnnn: what happened`, then indented what to type next; the code is stable.
+`GPUPOOL_DEBUG=1` shows where an internal error (GP-5900) came from.
+
+## Exit codes
+
+```
+{codes}
+```
+
+`run` passes the job's own exit code through, 128 + N for a job that ended by signal N.
+
+## Overview
+
+```
+{overview}
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD.format(codes=exit_codes(), overview=overview())]
+    for title, commands in GROUPS:
+        parts.append(f"## {title}\n")
+        for name, _ in commands:
+            parts += _command(name)
+    return "\n".join(parts)
+
+
+def _command(name: str) -> list[str]:
+    parser = command_parser(name)
+    parts = [f"### gpupool {name}\n", f"```\n{command_help(parser)}\n```\n"]
+    if parser.children is not None:
+        parts += [f"```\n{command_help(child)}\n```\n" for child in parser.children.choices.values()]
+    return parts
+
+
+def main() -> int:
+    if "--check" in sys.argv:
+        current = TARGET.exists() and TARGET.read_text() == page()
+        print(f"{TARGET} is {'current' if current else 'out of date: make docs'}")
+        return 0 if current else 1
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
