@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         self.placeholder = ""
         self.children: argparse._SubParsersAction[Parser] | None = None
         self._optionals.title = "options"
-        self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text")
+        self.add_argument("-h", "--help", action=_Help, nargs=0, default=argparse.SUPPRESS, help="show this text")
 
     def error(self, message: str) -> NoReturn:
         raise BadOption(_sentence(message), hint=f"{self.prog} --help")

@@ -1,0 +1,256 @@
+"""Answers of a pool as the wire's own shapes write them, so that a changed shape changes the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpupool.wire.fleet import DeviceOut, NodeOut, ProcessOut, UsageOut
+from gpupool.wire.jobs import ExplainOut, JobOut, SeatOut, SubmittedOut
+from gpupool.wire.people import PoolOut, QuotaOut, TenantOut, TokenOut, UserOut, WhoamiOut
+from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
+from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
+
+NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
+NOW = NOON + 125 * 10**9
+GIB = 1 << 30
+
+
+def job(name: str = "train", state: str = "running", **changes: Any) -> dict[str, Any]:
+    seat = SeatOut(device="node-1:0", uuid="GPU-1", model="H200", gpu_milli=300, memory_bytes=8 * GIB)
+    facts: dict[str, Any] = {
+        "id": "j-0000000001",
+        "name": name,
+        "state": state,
+        "tenant": "default",
+        "project": "default",
+        "user": "alice",
+        "gpu_milli": 300,
+        "memory_bytes": 8 * GIB,
+        "count": 1,
+        "share": "0.30 GPU (30 % compute) + 8192 MiB",
+        "node": "node-1",
+        "device": "node-1:0",
+        "seats": [seat],
+        "why": "the fullest card that fits",
+        "simulated": True,
+        "command": ["python", "train.py"],
+        "generation": 3,
+        "submitted_ns": NOON,
+        "placed_ns": NOON,
+        "started_ns": NOON,
+        "ended_ns": NOON + 90 * 10**9,
+    }
+    if state == "pending":
+        facts |= {"node": None, "device": None, "seats": [], "why": "", "simulated": None, "placed_ns": None}
+        facts |= {"started_ns": None, "ended_ns": None, "submitted_ns": NOON + 60 * 10**9}
+    elif state in ("starting", "running"):
+        facts |= {"ended_ns": None, "started_ns": NOON}
+    return JobOut(**{**facts, **changes}).model_dump(mode="json")
+
+
+def card(index: int = 0, **changes: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": f"node-1:{index}",
+        "uuid": f"GPU-{index}",
+        "node": "node-1",
+        "index": index,
+        "model": "H200",
+        "product": "NVIDIA H200",
+        "memory_bytes": 143771 << 20,
+        "simulated": True,
+        "state": "adopted",
+        "health": "ok",
+        "used_milli": 0,
+        "used_bytes": 0,
+        "free_milli": 1000,
+        "free_bytes": 143771 << 20,
+        "shares": 0,
+        "largest_milli": 1000,
+        "largest_bytes": 143771 << 20,
+        "generation": 1,
+    }
+    return DeviceOut(**{**facts, **changes}).model_dump(mode="json")
+
+
+def cards() -> list[dict[str, Any]]:
+    other = ProcessOut(pid=4711, user="bob", name="python", memory_bytes=3 * GIB)
+    held: dict[str, Any] = {"used_milli": 300, "used_bytes": 8 * GIB, "shares": 1, "largest_milli": 700}
+    real: dict[str, Any] = {"simulated": False, "state": "observed", "health": "warning", "health_reason": "XID 63"}
+    usage = UsageOut(utilization_percent=42.0, memory_used_bytes=3 * GIB, power_watts=310.5, temperature_celsius=61.0)
+    return [
+        card(0, **held, largest_bytes=(143771 - 8192) << 20),
+        card(1, health="unknown"),
+        card(2, **real, unmanaged=[other], usage=usage, model="L40S"),
+    ]
+
+
+def quota(**changes: Any) -> QuotaOut:
+    facts: dict[str, Any] = {
+        "tenant": "nlp",
+        "nominal_milli": 2000,
+        "borrowing_milli": 1000,
+        "held_milli": 300,
+        "held_memory_bytes": 8 * GIB,
+        "maximum_milli": 3000,
+        "maximum_memory_bytes": None,
+    }
+    return QuotaOut(**{**facts, **changes})
+
+
+def pool() -> dict[str, Any]:
+    return PoolOut(
+        id="p-0000000001",
+        version="0.1.0",
+        pid=1234,
+        ready=True,
+        simulated=True,
+        store="sqlite",
+        state_dir="/tmp/pool",
+        listeners=["/tmp/pool/gpupool.sock"],
+        started_ns=NOON,
+        nodes=1,
+        devices=3,
+        jobs_live=2,
+        jobs_pending=1,
+        last_event=7,
+        ledger_ahead_seconds=0.0,
+    ).model_dump(mode="json")
+
+
+def report() -> dict[str, Any]:
+    rows = [
+        ReportRow(kind="tenant", tenant="nlp", card_milliseconds=5_400_000, memory_mib_seconds=29_491_200, cost="5.25"),
+        ReportRow(kind="tenant", tenant="vision", card_milliseconds=900_000, memory_mib_seconds=3_686_400, cost="0.88"),
+        ReportRow(kind="idle", card_milliseconds=8_100_000, memory_mib_seconds=10_000_000, cost="7.87"),
+        ReportRow(kind="overhead", card_milliseconds=0, memory_mib_seconds=0, cost="0.00"),
+        ReportRow(kind="unmanaged", card_milliseconds=3_600_000, memory_mib_seconds=5_000_000, cost="3.50"),
+    ]
+    return ReportOut(
+        since_ns=NOON - 3600 * 10**9,
+        until_ns=NOON,
+        by=["tenant"],
+        capacity_card_milliseconds=18_000_000,
+        capacity_memory_mib_seconds=48_177_600,
+        rows=rows,
+        closes=True,
+        simulated=True,
+        currency="EUR",
+        total_cost="17.50",
+        rule="whole seconds of the ledger's clock, times thousandths of a card",
+    ).model_dump(mode="json")
+
+
+def live() -> dict[str, Any]:
+    usage = UsageOut(utilization_percent=42.0, memory_used_bytes=3 * GIB)
+    known = {"node": "node-1", "model": "H200", "simulated": True, "state": "adopted", "memory_bytes": 143771 << 20}
+    one = LiveCard(
+        device="node-1:0", uuid="a", health="ok", held_milli=350, held_bytes=8 * GIB, shares=1, usage=usage, **known
+    )
+    two = LiveCard(device="node-1:1", uuid="b", health="unknown", held_milli=0, held_bytes=0, shares=0, **known)
+    running = LiveJob(
+        job="j-0000000001",
+        name="train",
+        tenant="nlp",
+        user="alice",
+        devices=["node-1:0", "node-1:1"],
+        held_milli=350,
+        held_bytes=8 * GIB,
+        since_ns=NOON - 65 * 10**9,
+        cpu_percent=97.4,
+    )
+    tenant = LiveTenant(tenant="nlp", held_milli=350, held_bytes=8 * GIB, jobs=1)
+    return LiveOut(
+        at_ns=NOON, cards=[one, two], cards_total=2, tenants=[tenant], jobs=[running], jobs_total=3
+    ).model_dump(mode="json")
+
+
+def explained() -> dict[str, Any]:
+    return ExplainOut(
+        job="big",
+        state="pending",
+        sentence="needs 16 whole cards on one node; 15 are free",
+        hints=["wait: it starts as soon as enough is given back"],
+        cards={"not a whole card free": 1},
+        nodes={"too few fitting cards on the node": 2},
+        nearest="15 × [1.00 GPU (100 % compute) + 143771 MiB]",
+        holders=["train holds 0.30 GPU (30 % compute) + 8192 MiB"],
+        ahead=1,
+    ).model_dump(mode="json")
+
+
+def answers() -> dict[str, Any]:
+    """What the sample pool says to GET, by path below /api/v1/."""
+    array = {"name": "sweep.1", "array": "sweep", "array_index": 1, "count": 2, "submitted_ns": NOON}
+    jobs = [
+        job("big", "pending", reason="needs 16 whole cards on one node; 15 are free", gpu_milli=1000, count=16,
+            share="16 × [1.00 GPU (100 % compute) + 143771 MiB]"),
+        job("train"),
+        job(**array, state="done", exit_code=0),
+        job("broken", "failed", exit_code=7, reason="exit code 7"),
+        job("killed", "stopped", signal=15, reason="stopped by its user", tenant="nlp", user="bob"),
+    ]  # fmt: skip
+    tenant = TenantOut(name="nlp", quota=quota(), users=2, projects=["default", "thesis"], created_ns=NOON)
+    user = {"tenant": "nlp", "created_ns": NOON}
+    users = [
+        UserOut(name="alice", role="tenant-admin", unix_user="alice", run_as=None, disabled=False, **user),
+        UserOut(name="ci", role="user", unix_user=None, run_as="builder", disabled=True, **user),
+    ]
+    token = {"user": "ci", "kind": "api", "created_ns": NOON}
+    tokens = [
+        TokenOut(id="t-1", label="laptop", expires_ns=None, last_used_ns=None, **token),
+        TokenOut(id="t-2", label="", expires_ns=NOON, last_used_ns=NOON, **token),
+    ]
+    node = NodeOut(
+        name="node-1", ready=True, simulated=True, labels={"rack": "r1"}, facts={"cgroups": "v2"},
+        last_seen_ns=NOW, devices=3, generation=1,
+    )  # fmt: skip
+    who = WhoamiOut(
+        user="alice", tenant="nlp", role="user", permissions=["read", "run"], unix_user="alice", local=True,
+        quota=quota(), version="0.1.0", pool="p-0000000001",
+    )  # fmt: skip
+    return {
+        "jobs": jobs,
+        "jobs/train": job("train", started_ns=NOON, ended_ns=NOON + 5 * 10**9, state="done", exit_code=0,
+                          cpu_milliseconds=1234, max_rss_bytes=64 << 20),
+        "jobs/big/explain": explained(),
+        "devices": cards(),
+        "devices/node-1:0": cards()[0],
+        "nodes/node-1": node.model_dump(mode="json"),
+        "pool": pool(),
+        "report": report(),
+        "usage": live(),
+        "tenants": [tenant.model_dump(mode="json")],
+        "tenants/nlp": tenant.model_dump(mode="json"),
+        "tenants/nlp/quota": quota().model_dump(mode="json"),
+        "users": [one.model_dump(mode="json") for one in users],
+        "tokens": [one.model_dump(mode="json") for one in tokens],
+        "whoami": who.model_dump(mode="json"),
+    }  # fmt: skip
+
+
+PAGED = frozenset({"jobs", "devices", "tenants", "users", "tokens"})
+
+
+def sample_pool(state_dir: Path, *, submit: dict[str, Any] | None = None) -> ScriptedPool:
+    """A pool that gives these answers, pages of lists, and a problem for what it does not know."""
+    known = answers()
+
+    def answer(asked: Request) -> bytes:
+        path = asked.target.removeprefix("/api/v1/").partition("?")[0]
+        if asked.method == "POST" and path == "jobs":
+            first = submit or job("train")
+            return reply(SubmittedOut(first=JobOut(**first)).model_dump(mode="json"), 201)
+        if asked.method == "POST" and path.endswith("/stop"):
+            return reply([job(path.split("/")[1], "stopped")])
+        if path not in known:
+            return reply({"code": "GP-3003", "detail": f"no such thing: {path}", "hint": "gpupool ps --all"}, 404)
+        if path not in PAGED:
+            return reply(known[path], headers='ETag: "4"\r\n')
+        limit = int(asked.target.partition("limit=")[2].partition("&")[0])
+        start = int(asked.target.partition("after=")[2].partition("&")[0] or 0)
+        items = known[path][start : start + limit]
+        end = start + limit
+        return reply({"items": items, "next": str(end) if end < len(known[path]) else None})
+
+    return ScriptedPool(state_dir, answer)
