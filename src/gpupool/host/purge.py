@@ -9,6 +9,9 @@ from gpupool.agent.job_state import SupervisorError
 from gpupool.base.errors import GpupoolError, StillInUse
 from gpupool.host.options import Options
 from gpupool.host.state import StateDir, read_marker, remove
+from gpupool.server.schema import metadata
+from gpupool.store.database import connect
+from gpupool.store.failures import store_errors
 
 
 def purge(options: Options) -> int:
@@ -39,4 +42,17 @@ def _purge(state: StateDir) -> list[str]:
         return remove(state.paths)
     state.open()
     ended = end_every_job(state.paths, known.pool_id)
+    if known.store is not None:
+        _erase(known.store)
     return [*([f"{ended} jobs ended"] if ended else []), *remove(state.paths)]
+
+
+def _erase(url: str) -> None:
+    """Drop the pool's tables from a database outside the state directory, and nothing else in it."""
+    engine = connect(url)
+    try:
+        with store_errors(), engine.begin() as connection:
+            metadata.drop_all(connection)
+            connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version")
+    finally:
+        engine.dispose()
