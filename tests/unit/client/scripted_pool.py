@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -72,7 +73,8 @@ class ScriptedPool:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for connection in self._open:
-            connection.close()
+            with contextlib.suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         number = 0
