@@ -70,11 +70,10 @@ class ScriptedPool:
 
     def stop(self) -> None:
         """Gone without a trace but the socket file, as after a kill -9."""
-        self._listening.shutdown(socket.SHUT_RDWR)
+        for open_socket in (self._listening, *self._open):
+            with contextlib.suppress(OSError):  # closed already
+                open_socket.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        for connection in self._open:
-            with contextlib.suppress(OSError):  # the client was faster
-                connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         number = 0
