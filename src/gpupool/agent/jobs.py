@@ -16,7 +16,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +157,8 @@ class Jobs:
             self._stop(work, held)
         elif held is None or held.phase is Phase.WAITING:
             self._begin(work, held)
-        elif held.phase is Phase.RUNNING and not work.started:
-            self._submit(self._tell_progress, held, True)
+        elif held.phase is Phase.RUNNING and (not work.started or held.checkpoint.generation != work.generation):
+            self._submit(self._tell_anew, held, work.generation)
 
     def reconcile(self, live: Iterable[str]) -> None:
         """End everything that the server no longer counts as held."""
@@ -326,6 +326,13 @@ class Jobs:
         )
         self._fault("start-reported")
 
+    def _tell_anew(self, held: Held, generation: int) -> None:
+        """The server has not heard that it runs, or not under the generation that counts."""
+        if held.checkpoint.generation != generation:
+            held.checkpoint = replace(held.checkpoint, generation=generation)
+            self._directories.write(held.checkpoint)
+        self._tell_progress(held, True)
+
     # Hearing -------------------------------------------------------------------------------------------
 
     def _heard(self, key: str) -> None:
@@ -492,10 +499,18 @@ class Jobs:
             self._guard(step, held, *arguments)
 
     def _guard(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
-        """One job's trouble must not end the thread that serves them all; `tend` tries again."""
+        """One job's trouble must not end the thread that serves them all.
+
+        A supervisor that went away in the middle of a word has most likely ended: look at once. What else
+        fails is tried again by `tend`.
+        """
         try:
             step(held, *arguments)
-        except (GpupoolError, SupervisorError, OSError) as error:
+        except SupervisorError as error:
+            log.info("job %s: %s", held.checkpoint.job, error)
+            self._hang_up(held)
+            self._submit(self._reconnect, held)
+        except (GpupoolError, BadSpec, OSError) as error:
             log.exception("job %s: %s", held.checkpoint.job, error)
             self._hang_up(held)
 
@@ -515,3 +530,9 @@ def _start_once(directory: Path) -> JobStatus:
         return start(directory)
     except (AlreadyStarted, AlreadySupervised, FailedToStart):
         return inspect(directory)
+    except SupervisorError:
+        # The process that was called may have been killed after the supervisor began: the directory knows.
+        status = inspect(directory)
+        if status.state is JobState.NOT_STARTED:
+            raise
+        return status

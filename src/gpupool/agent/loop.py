@@ -92,7 +92,7 @@ class Agent:
             self._probes, self.jobs.running, self._reporter.put_samples, wall, config.sample_seconds
         )
         self._machines: dict[str, Machine] = {}
-        self._closing = threading.Event()
+        self._closing, self._disagreed = threading.Event(), threading.Event()
         self._cleaned = clock()
         self._lock_file = -1
         self._thread = threading.Thread(target=self._run, name="agent-work", daemon=True)
@@ -137,9 +137,10 @@ class Agent:
         api.close()
 
     def _work(self, api: Api) -> None:
-        """Register, agree on what is held, then do what comes; ends with the server's first missing answer.
+        """Register, agree on what is held, then do what comes. Raises with the server's first missing answer.
 
-        A server that was away may be a new one, so agreeing begins anew after each silence.
+        A server that was away may be a new one, so agreeing begins anew after each silence; and after a report
+        that the server called stale, which says that the two do not agree.
         """
         self._register(api)
         page = self._poll(api, 0)
@@ -152,6 +153,9 @@ class Agent:
             page = self._poll(api, cursor)
             self._take(page)
             cursor = max(cursor, page.cursor)
+            if self._disagreed.is_set():
+                self._disagreed.clear()
+                return
             if not page.work:
                 self._heartbeat(api)
 
@@ -212,6 +216,8 @@ class Agent:
 
     def _answered(self, report: ReportIn, stale: bool) -> None:
         self.jobs.answered(report, stale)
+        if stale:
+            self._disagreed.set()
         if self._clock() - self._cleaned >= _CLEAN_SECONDS:
             self._cleaned = self._clock()
             self._directories.clean(self._wall() / 1e9)

@@ -142,7 +142,14 @@ class PoolServer:
 
 def agent_here(server: PoolServer, *, sim: str = "2xL40S", fault: Callable[[str], None] | None = None) -> Agent:
     """An agent in this process, not started."""
-    config = AgentConfig(name="host", pool_id=POOL_ID, owner_uid=os.getuid(), owner_gid=os.getgid(), sample_seconds=0.1)
+    config = AgentConfig(
+        name="host",
+        pool_id=POOL_ID,
+        owner_uid=os.getuid(),
+        owner_gid=os.getgid(),
+        sample_seconds=0.1,
+        heartbeat_seconds=2,
+    )
     probes = {machine.name: SimulatedProbe(machine) for machine in parse_sim(sim, POOL_ID)}
     return Agent(config, server.paths, server.api, probes, fault=fault or (lambda _step: None))
 

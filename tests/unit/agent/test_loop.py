@@ -236,6 +236,18 @@ def test_what_the_server_does_not_know_is_ended(pool: Pool) -> None:
     until(lambda: not pool.server.leftovers(), "nothing being left")
 
 
+def test_a_job_under_a_stale_generation_is_ended_and_its_share_given_back(pool: Pool) -> None:
+    job = pool.server.submit("exec sleep 600")
+    pool.server.until_state(job["id"], "running")
+    pool.end_agent()
+    path = pool.server.job_dir(job["id"]) / "allocation.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "generation": 10**6}))
+    pool.start_agent()
+    pool.server.until_state(job["id"], "failed", "stopped")
+    until(lambda: not pool.server.leftovers(), "nothing being left")
+    assert pool.server.held_shares() == 0
+
+
 def test_a_damaged_checkpoint_ends_what_runs_there_and_the_job_is_lost(pool: Pool) -> None:
     job = pool.server.submit("sleep 600")
     pool.server.until_state(job["id"], "running")
