@@ -136,7 +136,6 @@ class Metering:
         """
         grouping = check_by(by)
         with self._store.read() as connection:
-            see_one_moment(connection)
             now_ns = self._now_ns(connection)
             since_s, until_s = _range(since_ns, until_ns, now_ns)
             marks = read_marks(connection)
@@ -148,7 +147,6 @@ class Metering:
     def usage(self, principal: Principal, card_sample: CardSample, limit: int = LIVE_LIMIT) -> LiveOut:
         """What is held and used now, in the caller's scope. `card_sample` is fleet's latest word on a card."""
         with self._store.read() as connection:
-            see_one_moment(connection)
             return read_live(
                 connection,
                 self._now_ns(connection),
@@ -157,12 +155,6 @@ class Metering:
                 tenant_id=None if principal.sees_all else principal.tenant_id,
                 limit=limit,
             )
-
-
-def see_one_moment(connection: sa.Connection) -> None:
-    """Have every query of this transaction see the same moment; must come before the first one."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 def check_by(by: Sequence[str]) -> tuple[str, ...]:

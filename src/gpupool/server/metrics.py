@@ -33,7 +33,6 @@ from gpupool.allocations.tables import jobs
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
-from gpupool.metering.service import see_one_moment
 from gpupool.model.device import DeviceState
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
@@ -90,7 +89,6 @@ class PoolMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._store.read() as connection:
-            see_one_moment(connection)
             yield from self._pool(connection)
             yield from self._cards(connection)
             yield from self._tenants(connection)
