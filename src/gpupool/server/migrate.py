@@ -7,6 +7,7 @@ fresh start: a pool whose file was truncated does not quietly begin anew.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -62,29 +63,37 @@ def _check_file(path: Path) -> None:
 
 
 def _create(path: Path, now_ns: int, pool_id: str) -> None:
+    try:
+        beside = _empty_beside(path)
+        _build(beside, now_ns, pool_id)
+        _sync(beside)
+        os.replace(beside, path)
+        _sync(path.parent)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise StateUnusable(
+            f"cannot make {path}: {error.strerror}", hint="choose another --state-dir, or mend this one"
+        ) from error
+
+
+def _empty_beside(path: Path) -> Path:
+    """A new private file next to the database's place; what a killed start left there is removed."""
     beside = path.with_name(path.name + ".new")
     for leftover in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
         leftover.unlink(missing_ok=True)
-    os.close(_private_file(beside))
-    engine = connect(sqlite_url(beside))
+    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return beside
+
+
+def _build(path: Path, now_ns: int, pool_id: str) -> None:
+    engine = connect(sqlite_url(path))
     try:
         _upgrade(engine, now_ns, pool_id)
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         engine.dispose()
-    _sync(beside)
-    os.replace(beside, path)
-    _sync(path.parent)
-
-
-def _private_file(path: Path) -> int:
-    try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StateUnusable(
-            f"cannot write in {path.parent}: {error.strerror}", hint="choose another --state-dir"
-        ) from error
 
 
 def _sync(path: Path) -> None:
