@@ -1,0 +1,20 @@
+/* `gpupool submit`: hand in a command and go. */
+#ifndef FRONT_SUBMIT_H
+#define FRONT_SUBMIT_H
+
+#include "api.h"
+#include "job.h"
+#include "options.h"
+
+enum { KEY_BYTES = 33 };
+
+/* An Idempotency-Key; false without randomness. */
+bool make_key(char key[KEY_BYTES]);
+/* POST jobs, and the answer read; `wait_seconds` below 0: not said. `answer`, if it is not NULL, gets the body too. */
+enum outcome send_job(struct api *api, struct slice body, const char *key, int wait_seconds,
+                      struct submitted *submitted, struct text *answer);
+
+/* The exit code. */
+int submit(const struct options *options, struct api *api, struct slice body, const char *key);
+
+#endif

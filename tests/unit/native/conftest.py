@@ -1,0 +1,26 @@
+"""The front door, built once with every check a compiler has to give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.native.front_pool import FELL_BACK, SANITIZERS, STATE_DIR, FakePool, Programs, compile_front, python_command, script
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin/gpupool` under the sanitizers, with a Python command that only says that it was called."""
+    folder = tmp_path_factory.mktemp("front")
+    compile_front(folder / "gpupool", *SANITIZERS)
+    script(folder / "gpupool-cli", f'#!/bin/sh\necho "fell back: $*"\nexit {FELL_BACK}\n')
+    return folder
+
+
+@pytest.fixture
+def programs(built: Path, tmp_path: Path) -> Iterator[Programs]:
+    pool = FakePool(tmp_path / STATE_DIR)
+    script(tmp_path / "python-gpupool", python_command())
+    yield Programs(built / "gpupool", tmp_path / "python-gpupool", tmp_path, pool)
+    pool.close()
