@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpupool.agent.cgroups import detect, remove_pool
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.agent.supervisor import JobState, inspect
 from gpupool.base.client_settings import ClientSettings
@@ -81,6 +82,7 @@ class PoolServer:
         self.services.allocations.close()
         self.services.store.engine.dispose()
         self._thread = None
+        remove_pool(detect(), POOL_ID)
 
     def api(self) -> Api:
         return Api(self.settings)
