@@ -6,12 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.unit.fleet.conftest import ADMIN, AGENT, GIB, USER, House, card, node
 
 from gpupool.base.errors import BadOption, Conflict, InvalidBody, NotFound, StillInUse, WrongState
 from gpupool.fleet.service import SILENT_AFTER_SECONDS, USAGE_FRESH_SECONDS
 from gpupool.model.device import DeviceState, may_become
 from gpupool.wire.fleet import DeviceSample, ProcessOut, UsageOut
+from tests.unit.fleet.conftest import ADMIN, AGENT, GIB, USER, House, card, node
 
 
 def real(index: int, **changes: Any) -> Any:
