@@ -126,7 +126,7 @@ def _replayed(known: replay.Answer) -> Response:
         raise Conflict(
             f"this request was carried out already: {made} exists, and its secret was told once"
             if made
-            else "this request was carried out already, and the server stopped before its answer was kept",
+            else "this request was carried out already; the server stopped or failed before its answer was kept",
             hint="look at what there is now, and use a new Idempotency-Key for a new request",
         )
     headers = {"Idempotency-Replayed": "true"}

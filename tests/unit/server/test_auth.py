@@ -1,0 +1,119 @@
+"""The brake on failing logins, and what the layer of identity makes of a request."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from gpupool.server.auth import SOURCES_KNOWN, WAITING_AT_MOST, Brake
+from tests.support.api import running_app
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_failures_are_answered_at_once_and_later_ones_ever_slower() -> None:
+    brake = Brake(Clock())
+    seconds = [brake.failed("uid 1") for _ in range(12)]
+    assert seconds[:5] == [0.0] * 5
+    assert seconds[5:] == sorted(seconds[5:])
+    assert seconds[5] == pytest.approx(0.2)
+    assert seconds[-1] == 2.0
+
+
+def test_one_who_fails_slows_down_nobody_else() -> None:
+    brake = Brake(Clock())
+    for _ in range(20):
+        brake.failed("uid 1")
+    assert brake.failed("uid 2") == 0.0
+
+
+def test_a_minute_without_failures_is_forgiven() -> None:
+    clock = Clock()
+    brake = Brake(clock)
+    for _ in range(20):
+        brake.failed("uid 1")
+    clock.now = 60.0
+    assert brake.failed("uid 1") == 0.0
+
+
+def test_the_brake_remembers_a_bounded_number_of_sources() -> None:
+    brake = Brake(Clock())
+    for n in range(10 * SOURCES_KNOWN):
+        brake.failed(f"192.0.2.{n}")
+    assert len(brake._failures) == SOURCES_KNOWN
+
+
+def test_no_more_than_a_few_are_kept_waiting() -> None:
+    async def storm() -> tuple[float, int]:
+        brake = Brake(Clock())
+        brake.LONGEST_SECONDS = 30.0  # type: ignore[misc]
+        for _ in range(20):
+            brake.failed("uid 1")
+        waiting = [asyncio.create_task(brake.hold("uid 1")) for _ in range(WAITING_AT_MOST + 50)]
+        began = time.monotonic()
+        while sum(task.done() for task in waiting) < 50:
+            await asyncio.sleep(0)
+        held = sum(not task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert brake._waiting == 0
+        return time.monotonic() - began, held
+
+    seconds, held = asyncio.run(storm())
+    assert held == WAITING_AT_MOST
+    assert seconds < 5
+
+
+def test_failing_logins_are_held_back_and_a_right_one_is_not(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        stranger = pool.client(None)
+        for _ in range(8):
+            assert stranger.post("/login", {"token": "gpp_x"}).status == 401
+        began = time.monotonic()
+        assert stranger.post("/login", {"token": "gpp_x"}).status == 401
+        slow = time.monotonic() - began
+        token = pool.token("root")
+        began = time.monotonic()
+        assert stranger.post("/login", {"token": token}).status == 200
+        assert time.monotonic() - began < slow
+
+
+def test_a_session_from_a_login_is_a_bearer_token(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        session = pool.client(None).post("/login", {"token": pool.token("root")}).json()
+        caller = pool.client(None, token=session["token"])
+        assert caller.get("whoami").json()["user"] == session["user"] == "root"
+        assert caller.get("whoami").json()["local"] is False
+        assert caller.delete(f"tokens/{session['token'].split('_')[1]}").status == 204
+        assert caller.get("whoami").status == 401
+
+
+def test_a_quota_has_an_etag_that_a_change_must_match(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        admin = pool.client()
+        etag = admin.get("tenants/default/quota").headers["etag"]
+        changed = admin.put("tenants/default/quota", {"nominal_milli": 5}, headers={"If-Match": etag})
+        assert changed.status == 200
+        stale = admin.put("tenants/default/quota", {"nominal_milli": 6}, headers={"If-Match": etag})
+        assert (stale.status, stale.code) == (412, "GP-4001")
+        assert admin.put("tenants/default/quota", {}, headers={"If-Match": "W/x"}).code == "GP-1005"
+        assert admin.get("tenants/default/quota").json()["nominal_milli"] == 5
+
+
+def test_the_pool_counts_what_it_has(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        found = pool.client().get("pool").json()
+        assert (found["id"], found["store"], found["nodes"], found["simulated"]) == ("p-test", "sqlite", 0, None)
+        card = {"uuid": "GPU-1", "index": 0, "vendor": "nvidia", "product": "H200", "model": "H200"}
+        card |= {"memory_bytes": 141 << 30, "simulated": True}
+        assert pool.client().put("nodes/node-1", {"devices": [card], "simulated": True}).status == 200
+        found = pool.client().get("pool").json()
+        assert (found["nodes"], found["devices"], found["simulated"], found["ready"]) == (1, 1, True, False)
+        assert pool.client(None).get("/healthz").json()["ready"] is False

@@ -1,0 +1,73 @@
+"""Every public error has a status and reads as a problem; a defect tells its number and nothing else."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from fastapi import Depends
+
+from gpupool import __version__
+from gpupool.base import errors
+from gpupool.model.tenant import Permission
+from gpupool.server.problems import problem_response, shorten, status_of
+from gpupool.tenancy.access import require
+from gpupool.wire.common import Problem
+from tests.support.api import running_app
+
+EXPECTED = {
+    "GP-1001": 400, "GP-1010": 422, "GP-1011": 413, "GP-1020": 400, "GP-2001": 409, "GP-2008": 409, "GP-3001": 401,
+    "GP-3002": 403, "GP-3003": 404, "GP-3004": 404, "GP-3005": 404, "GP-3006": 405, "GP-4000": 409, "GP-4001": 412,
+    "GP-4002": 409, "GP-5001": 503, "GP-5005": 503, "GP-5006": 507, "GP-5900": 500,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "status"), EXPECTED.items())
+def test_a_code_has_its_status(code: str, status: int) -> None:
+    assert status_of(errors.catalogue()[code]) == status
+
+
+@pytest.mark.parametrize("kind", errors.catalogue().values(), ids=lambda kind: kind.code)
+def test_every_error_reads_as_a_problem_and_back(kind: type[errors.GpupoolError]) -> None:
+    response = problem_response(kind("it happened", hint="do this", number=3))
+    problem = Problem.model_validate_json(response.body)
+    assert response.media_type == "application/problem+json"
+    assert (problem.code, problem.status, problem.numbers) == (kind.code, response.status_code, {"number": 3})
+    assert type(errors.from_code(problem.code, problem.detail, problem.hint)) is kind
+
+
+def test_a_defect_answers_with_a_number_that_the_log_has_and_nothing_of_its_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_app(tmp_path) as pool:
+
+        @pool.app.get("/api/v1/test", dependencies=[Depends(require(Permission.READ))])
+        def fail() -> None:
+            raise ZeroDivisionError("the password is swordfish")
+
+        with caplog.at_level(logging.ERROR):
+            answer = pool.client().get("test")
+    assert (answer.status, answer.code) == (500, "GP-5900")
+    assert "swordfish" not in answer.body.decode()
+    assert answer.json()["detail"].split("defect ")[1].rstrip(")") in caplog.text
+    assert "swordfish" in caplog.text
+
+
+def test_every_answer_names_the_version(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        for client, path in ((pool.client(), "whoami"), (pool.client(None), "whoami"), (pool.client(), "/nothing")):
+            assert client.get(path).headers["gpupool-version"] == __version__
+
+
+def test_a_route_that_is_not_there_and_a_method_that_is_not_offered(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        missing = pool.client().get("nothing")
+        assert (missing.status, missing.code) == (404, "GP-3005")
+        wrong = pool.client().delete("whoami")
+        assert (wrong.status, wrong.code) == (405, "GP-3006")
+        assert wrong.headers["allow"] == "GET"
+        assert pool.client().get("whoami/").code == "GP-3005"
+
+
+def test_a_piece_of_what_was_sent_is_printable_and_short() -> None:
+    assert shorten("a\nb\x1b[31m\ud800") == "a�b�[31m?"
+    assert len(shorten("x" * 10_000)) == 200
