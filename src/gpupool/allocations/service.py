@@ -16,7 +16,7 @@ from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Placer
-from gpupool.allocations.tables import jobs
+from gpupool.allocations.tables import allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
@@ -30,7 +30,7 @@ from gpupool.store.tables import events
 from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.common import Event, Page
-from gpupool.wire.fleet import ReportsIn, ReportsOut, RunAs, WorkPage
+from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, SubmittedOut
 
 
@@ -203,12 +203,26 @@ class Allocations:
             stale = self._take(names, body)
         for name in names if body.devices else ():
             self.fleet.observe(name, body.devices)
-        if body.jobs:
-            self.metering.record(body.jobs)
+        # Also without samples: a heartbeat is when the books are folded.
+        self.metering.record(self._of_nodes(names, body.jobs))
         if body.ready:
             for name in names:
                 self.fleet.mark_ready(name)
         return ReportsOut(stale=stale)
+
+    def _of_nodes(self, names: Sequence[str], samples: Sequence[JobSample]) -> list[JobSample]:
+        """Samples of jobs that these nodes hold; an agent has nothing to say of others."""
+        if not samples:
+            return []
+        query = (
+            sa.select(jobs.c.public_id)
+            .join(allocations, allocations.c.job_id == jobs.c.id)
+            .join(nodes, nodes.c.id == allocations.c.node_id)
+            .where(jobs.c.public_id.in_([sample.job for sample in samples]), nodes.c.name.in_(names))
+        )
+        with self.store.read() as connection:
+            known = set(connection.execute(query).scalars())
+        return [sample for sample in samples if sample.job in known]
 
     def _take(self, names: Sequence[str], body: ReportsIn) -> list[str]:
         with self.store.write() as write:

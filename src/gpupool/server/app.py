@@ -18,6 +18,8 @@ from gpupool.server import doors, problems
 from gpupool.server.auth import Authentication, Brake
 from gpupool.server.bodies import Bodies
 from gpupool.server.config import ServerConfig, Services
+from gpupool.server.metrics import Measured
+from gpupool.server.metrics import router as metrics_router
 from gpupool.server.once import Once
 from gpupool.server.openapi import describe
 from gpupool.tenancy.routes import router as tenancy_router
@@ -40,6 +42,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(fleet_router),
     Mount(metering_router),
     Mount(allocations_router),
+    Mount(metrics_router, ""),
 )
 """Every router of the API. A new room adds one line."""
 
@@ -60,4 +63,5 @@ def create_app(config: ServerConfig, services: Services) -> FastAPI:
     app.add_middleware(Bodies)
     app.add_middleware(Authentication, tenancy=services.tenancy, brake=app.state.brake)
     app.add_middleware(problems.Answers)
+    app.add_middleware(Measured)
     return app

@@ -43,7 +43,7 @@ from gpupool.tenancy.access import require
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import UsageOut
 
-router = APIRouter(tags=["metrics"])
+router = APIRouter(tags=["metering"])
 
 CARD = ("card", "node", "model")
 CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float]]] = {
