@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     """Called with what happened ("waiting", "granted", "away", "back") and the job as last known."""
 
 ENDED = frozenset({"done", "failed", "stopped", "lost"})
+SETTLE_SECONDS = 2.0
+"""A job that is placed within this time has not waited."""
 POLL_SECONDS = 20.0
 GRACE_SECONDS = 15.0
 """A poll's answer may take that much longer than the poll: then the pool is taken for lost."""
@@ -53,7 +55,7 @@ class AttachedRun:
     def run(self) -> int:
         """The exit code of the program. KeyboardInterrupt stops the job and is raised again."""
         try:
-            self.job = self._submit(wait_seconds=2)
+            self.job = self._submit()
             self._until_attachable()
             if self.job["state"] in ENDED:
                 return exit_code_of(self.job)
@@ -83,23 +85,25 @@ class AttachedRun:
         try:
             if not self.job:
                 self.api.close()
-                self.job = self._submit(wait_seconds=0)
+                self.job = self._submit()
             self._request("POST", "/stop", {})
             self._until_ended(RELEASE_SECONDS)
         except Unavailable:
             return  # nobody renews the lease any more: the pool ends the job when it is back
 
-    def _submit(self, wait_seconds: float) -> Job:
-        query = {"wait_seconds": wait_seconds}
-        answer = self.api.request("POST", "jobs", self.body, query=query, idempotency_key=self.key)
+    def _submit(self) -> Job:
+        """The same request each time, so that a repetition finds the job of the first."""
+        answer = self.api.request("POST", "jobs", self.body, idempotency_key=self.key)
         job: Job = answer["first"]
         return job
 
     def _until_attachable(self) -> None:
+        seconds = SETTLE_SECONDS
         while not self.job.get("attach_socket") and self.job["state"] not in ENDED:
+            self.job = self._news(seconds, lease=True) or self.job
+            seconds = POLL_SECONDS
             if self.job["state"] == "pending":
                 self.tell("waiting", self.job)
-            self.job = self._news(POLL_SECONDS, lease=True) or self.job
 
     def _attach(self) -> int:
         from gpupool.client.attach import attach

@@ -1,0 +1,258 @@
+"""Jobs by the command line on a real pool: attached, submitted, refused, waiting, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.client import Pool
+from tests.e2e.pool_fixture import RealPool
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
+    with RealPool(tmp_path_factory.mktemp("jobs") / "pool") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def clean(pool: RealPool) -> Iterator[None]:
+    yield
+    pool.do("stop", "--all", "--yes", "--grace", "0")
+    assert pool.held_milli() == 0
+
+
+SHARE = ("--gpu", "0.3", "--memory", "8GiB")
+
+
+def test_run_carries_only_the_programs_bytes_on_stdout_and_its_exit_code(pool: RealPool) -> None:
+    done = pool.run("run", *SHARE, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+
+
+def test_run_passes_stdin_through_byte_by_byte(pool: RealPool) -> None:
+    data = os.urandom(200_000)
+    done = pool.run("run", *SHARE, "cat", stdin=None, input=data, text=False)
+    assert (done.returncode, done.stdout) == (0, data)
+
+
+def test_run_gives_the_program_the_callers_surroundings(pool: RealPool, tmp_path: Path) -> None:
+    script = 'pwd; umask; printf "%s\\n" "$MINE"; ulimit -n'
+    command = ["bash", "-c", f'umask 027; ulimit -n 512; cd {tmp_path}; exec "$@"', "x"]
+    from tests.e2e.pool_fixture import GPUPOOL
+
+    done = subprocess.run(
+        [*command, *GPUPOOL, "run", *SHARE, "--", "sh", "-c", script],
+        env={**pool.environ, "MINE": "ä b"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{tmp_path}\n0027\nä b\n512\n"
+
+
+def test_verbose_run_tells_the_grant_and_the_end_on_stderr(pool: RealPool) -> None:
+    done = pool.run("run", "-v", *SHARE, "--name", "hello", "--", "true")
+    grant, end = done.stderr.splitlines()
+    assert grant == "gpupool: 0.30 GPU (30 % compute) + 8192 MiB on sim-0:0 (L40S, SIMULATED) · fence: none"
+    assert end.startswith("gpupool: hello done after 0:0")
+
+
+def test_the_share_is_free_when_run_returns(pool: RealPool) -> None:
+    pool.do("run", "--gpu", "1", "--", "true")
+    assert pool.held_milli() == 0
+
+
+def test_a_job_ended_by_a_signal_exits_as_in_a_shell(pool: RealPool) -> None:
+    assert pool.run("run", *SHARE, "--", "sh", "-c", "kill -9 $$").returncode == 137
+
+
+def test_a_program_that_is_not_there_is_127_and_no_job(pool: RealPool) -> None:
+    before = len(pool.json("ps", "--all"))
+    done = pool.run("run", *SHARE, "--", "no-such-program")
+    assert done.returncode == 127
+    assert done.stderr.startswith("gpupool: GP-1006: command not found: no-such-program\n")
+    assert len(pool.json("ps", "--all")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("--gpu 0.9 --memory 200Gi", 3, "GP-2001: no card has 200Gi"),
+        ("--gpu 0", 2, "GP-1002: --gpu 0 asks for nothing"),
+        ("--gpu 1.5 --count 2", 2, "GP-1002: --gpu 1.5: above one card"),
+        ("--gpu 0.3 --memory 8", 2, "GP-1001: 8 bytes? did you mean 8GiB?"),
+        ("--gpu 1 --model L40X", 2, "GP-1020: no card of model"),
+        ("--gpu 0.3 --tenant nobody", 5, "GP-3004: no tenant 'nobody'"),
+        ("--gpu 5", 3, "GP-2004: "),
+        ("--gpu 0.3 --name a/b", 2, "GP-1003: job name 'a/b' cannot be used"),
+        ("--gpu 0.3 --max-time 90", 2, "GP-1004: '90' is not a duration"),
+        ("--gpu 0.3 --priority urgent", 2, "GP-1005: "),
+    ],
+)
+def test_a_refusal_has_a_code_and_changes_nothing(pool: RealPool, words: str, code: int, said: str) -> None:
+    before = pool.json("ps", "--all")
+    done = pool.run("run", *words.split(), "--", "true")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"gpupool: {said}"), done.stderr
+    assert pool.json("ps", "--all") == before
+
+
+def test_an_environment_that_is_no_utf8_is_refused_by_name(pool: RealPool) -> None:
+    done = pool.run("run", *SHARE, "--", "true", environ={"BAD": os.fsdecode(b"a\xff")})
+    assert done.returncode == 2
+    assert "the environment variable BAD is not valid UTF-8 (byte 0xff at position 1)" in done.stderr
+
+
+def test_a_claim_beyond_what_is_free_waits_says_why_and_starts_when_there_is_room(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "4", "--name", "all", "--", "sleep", "600")
+    pool.until_state("all", "running")
+    refused = pool.run("run", "--gpu", "1", "--no-wait", "--", "true")
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("gpupool: GP-2003: ")
+    with pool.start("run", "--gpu", "1", "--name", "late", "--", "echo", "started") as waiting:
+        pool.until_state("late", "pending")
+        assert "4 cards are in use" in pool.do("explain", "late")
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith(b"gpupool: late waits: ")
+        pool.do("stop", "all")
+        out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out, err) == (0, b"started\n", b"")
+
+
+def test_ctrl_c_while_waiting_takes_the_job_out_of_the_queue(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "4", "--name", "all2", "--", "sleep", "600")
+    with pool.start("run", "--gpu", "1", "--name", "gone", "--", "true") as waiting:
+        pool.until_state("gone", "pending")
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
+    assert pool.until_state("gone", "stopped")
+
+
+def test_ctrl_c_while_running_ends_the_job_and_frees_the_share(pool: RealPool) -> None:
+    with pool.start("run", *SHARE, "--name", "busy", "--", "sleep", "600") as running:
+        pool.until_state("busy", "running")
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert pool.held_milli() == 0
+
+
+def test_a_client_killed_with_9_loses_its_share_when_its_lease_ends(pool: RealPool) -> None:
+    with pool.start("run", *SHARE, "--name", "orphan", "--", "sleep", "600") as running:
+        pool.until_state("orphan", "running")
+        running.kill()
+    assert pool.held_milli() == 300
+    ended = pool.until_state("orphan", "stopped")
+    assert ended["reason"] == "its client went away and did not come back in time"
+    assert pool.held_milli() == 0
+
+
+def test_a_lease_is_kept_for_as_long_as_the_client_lives(pool: RealPool) -> None:
+    assert pool.run("run", *SHARE, "--", "sleep", "18").returncode == 0
+
+
+def test_max_time_ends_a_job_and_run_says_so(pool: RealPool) -> None:
+    begun = time.monotonic()
+    done = pool.run("run", *SHARE, "--max-time", "1s", "--name", "long", "--", "sleep", "600")
+    assert time.monotonic() - begun < 20
+    assert done.returncode == 143
+    assert done.stderr == "gpupool: long failed: ran longer than its --max-time\n"
+
+
+def test_submit_prints_the_id_and_the_log_is_kept(pool: RealPool) -> None:
+    printed = pool.do("submit", *SHARE, "--name", "logged", "--", "sh", "-c", "for i in 1 2 3; do echo $i; done")
+    assert printed.strip() == pool.job("logged")["id"]
+    assert pool.do("logs", "-f", "logged") == "1\n2\n3\n"
+    assert pool.do("logs", "-n", "1", "last") == "3\n"
+    assert pool.run("logs", "-f", "--exit-code", "logged").returncode == 0
+
+
+def test_an_array_is_one_submission_of_many_jobs(pool: RealPool) -> None:
+    assert pool.do("submit", "--gpu", "0.5", "--array", "20", "--name", "sweep", "--", "true") == "sweep\n"
+    jobs = pool.json("ps", "--all", "sweep")
+    assert sorted(job["name"] for job in jobs) == sorted(f"sweep.{n}" for n in range(20))
+    pool.until(lambda: {job["state"] for job in pool.json("ps", "--all", "sweep")} == {"done"}, "array done")
+
+
+def test_stop_waits_for_the_end_and_names_what_it_cannot_find(pool: RealPool) -> None:
+    pool.do("submit", *SHARE, "--name", "one", "--", "sleep", "600")
+    done = pool.run("stop", "one", "nobody")
+    assert (done.returncode, done.stdout) == (5, "one stopped\n")
+    assert done.stderr.startswith("gpupool: GP-3003: ")
+
+
+def test_a_stubborn_job_is_killed_when_its_grace_is_over(pool: RealPool) -> None:
+    pool.do(
+        "submit", *SHARE, "--name", "stubborn", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"
+    )
+    pool.until(lambda: pool.do("logs", "stubborn") == "up\n", "the trap is set")
+    assert pool.do("stop", "stubborn", "--grace", "1s") == "stubborn stopped\n"
+    assert pool.job("stubborn")["signal"] == 9
+
+
+def test_ps_as_json_is_what_scripts_rely_on(pool: RealPool) -> None:
+    pool.do("submit", *SHARE, "--name", "listed", "--", "sleep", "600")
+    pool.until_state("listed", "running")
+    listed = next(job for job in pool.json("ps") if job["name"] == "listed")
+    assert (listed["gpu_milli"], listed["memory_bytes"], listed["device"]) == (300, 8 << 30, "sim-0:0")
+    assert listed["simulated"] is True
+
+
+def test_the_sdk_runs_submits_and_watches(pool: RealPool, capfd: pytest.CaptureFixture[str]) -> None:
+    with Pool(pool.state_dir) as sdk:
+        last = sdk.api.request("GET", "pool")["last_event"]
+        ran = sdk.run(["echo", "from the sdk"], gpu=0.25, memory="1GiB")
+        submitted = sdk.submit("sh -c 'echo kept'", gpu=0.1, name="kept").first
+        assert sdk.wait(submitted.id).state == "done"
+        assert b"".join(sdk.logs("kept", follow=True)) == b"kept\n"
+        kinds = []
+        for event in sdk.watch(last):
+            kinds.append((event.kind, event.subject))
+            if event.kind == "job.ended" and event.subject == submitted.id:
+                break
+    assert capfd.readouterr().out == "from the sdk\n"
+    assert (ran.state, ran.exit_code) == ("done", 0)
+    assert [kind for kind, subject in kinds if subject == ran.id] == [
+        "job.submitted", "job.placed", "job.running", "job.ended",
+    ]  # fmt: skip
+
+
+def test_the_report_closes_in_every_format(pool: RealPool) -> None:
+    pool.do("run", "--gpu", "1", "--", "sleep", "2")
+    report = pool.json("report", "--since", "1h", "--by", "tenant,user,card")
+    assert sum(row["card_milliseconds"] for row in report["rows"]) == report["capacity_card_milliseconds"] > 0
+    assert {row["kind"] for row in report["rows"]} <= {"tenant", "idle", "overhead", "unmanaged"}
+    assert any(row["kind"] == "tenant" and row["card_milliseconds"] >= 1000 for row in report["rows"])
+    assert "closes: the rows are the capacity exactly" in pool.do("report")
+
+
+def test_a_program_on_a_terminal_gets_a_terminal(pool: RealPool, tmp_path: Path) -> None:
+    program = "import os, sys; print(sys.stdin.isatty(), os.get_terminal_size(), flush=True)"
+    (tmp_path / "p.py").write_text(program)
+    import pty
+    import sys
+
+    words = ["--gpu", "0.1", "--", sys.executable, str(tmp_path / "p.py")]
+    main, side = pty.openpty()
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
+    with pool.start("run", *words, stdin=side, stdout=side, stderr=side, start_new_session=True) as running:
+        os.close(side)
+        seen = b""
+        while b"done after" not in seen:
+            seen += os.read(main, 4096)
+        assert running.wait(60) == 0
+    os.close(main)
+    text = seen.decode()
+    assert "True os.terminal_size(columns=101, lines=33)" in text
+    assert "fence: none" in text.splitlines()[0]
+    assert json.dumps(pool.json("ps")[0]["state"]) == '"done"'
