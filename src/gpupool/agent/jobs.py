@@ -23,7 +23,7 @@ from typing import Any
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
 from gpupool.agent.launch import LaunchSettings, check_account, ended_report, job_spec, view_of
-from gpupool.agent.orphans import reap_orphans
+from gpupool.agent.orphans import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor import (
     AlreadyStarted,
     AlreadySupervised,
@@ -436,6 +436,7 @@ class Jobs:
         if held.phase is Phase.ENDED:
             return
         self._hang_up(held)
+        remove_cgroups(held.directory)
         if held.checkpoint.mechanism:
             mechanism = MECHANISMS[held.checkpoint.mechanism]
             mechanism.unprepare(held.key, held.checkpoint.generation, self._state_dir)

@@ -18,7 +18,7 @@ from typing import Final
 
 from gpupool.agent import cgroups
 from gpupool.agent.job_record import StartRecord, read_started
-from gpupool.agent.job_spec import JobSpec, read_spec
+from gpupool.agent.job_spec import BadSpec, JobSpec, read_spec
 from gpupool.agent.job_state import JobState, SupervisorError, inspect
 
 VARIABLE: Final = "GPUPOOL_JOB"
@@ -109,6 +109,19 @@ def _kill_in_cgroups(spec: JobSpec, timeout_seconds: float) -> Reaped:
     return Reaped(len(before - set(remaining)), remaining)
 
 
+def remove_cgroups(job_dir: Path, *, timeout_seconds: float = 10.0) -> None:
+    """Remove a job's cgroups where its supervisor could not: killed after making them and before the command began.
+
+    For a job that no supervisor holds. Idempotent; does nothing for one whose description is gone or unreadable.
+    """
+    try:
+        spec = read_spec(job_dir)
+    except (FileNotFoundError, BadSpec):
+        return
+    if any(Path(path).is_dir() for path in spec.cgroups):
+        _kill_in_cgroups(spec, timeout_seconds)
+
+
 def reap_orphans(job_dir: Path, *, timeout_seconds: float = 10.0, proc_root: Path = Path("/proc")) -> Reaped:
     """Ends whatever a job left behind, and removes its cgroups. Idempotent; blocks until it is gone or time is up.
 
@@ -119,7 +132,10 @@ def reap_orphans(job_dir: Path, *, timeout_seconds: float = 10.0, proc_root: Pat
         raise StillSupervised(f"{job_dir} has a supervisor")
     if status.state is JobState.NOT_STARTED:
         return Reaped(0, ())
-    spec = read_spec(job_dir)
+    try:
+        spec = read_spec(job_dir)
+    except FileNotFoundError:  # removed with the last trace of the job, once its end was told
+        return Reaped(0, ())
     if spec.cgroups:
         return _kill_in_cgroups(spec, timeout_seconds)
     started = read_started(job_dir)

@@ -1,0 +1,73 @@
+"""What a kill between two steps of a start or a purge leaves behind, and who clears it away."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent import job_state, orphans, supervisor
+from gpupool.agent.cgroups import detect, job_cgroups, remove_pool
+from gpupool.agent.jobs import _start_once
+from tests.faults.pool import FaultPool
+from tests.support.supervised import Jobs, supervised_jobs
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    tmp_path.chmod(0o755)
+    yield from supervised_jobs(tmp_path)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[FaultPool]:
+    with FaultPool(tmp_path / "state", sim="1xT4") as made:
+        yield made
+
+
+@pytest.mark.root
+def test_cgroups_of_a_supervisor_killed_before_its_command_began_are_removed(jobs: Jobs) -> None:
+    groups = job_cgroups(detect(), "p-crumbs", "j-crumbs")
+    assert groups, "this machine has no cgroups to leave behind"
+    job_dir = jobs.write("true", job_id="j-crumbs", cgroups=groups)
+    for group in groups:
+        Path(group).mkdir(parents=True)  # as far as the supervisor came
+    try:
+        orphans.remove_cgroups(job_dir)
+        assert [group for group in groups if Path(group).exists()] == []
+        orphans.remove_cgroups(job_dir)
+    finally:
+        remove_pool(detect(), "p-crumbs")
+
+
+def test_a_finished_job_without_its_description_has_nothing_to_reap(jobs: Jobs) -> None:
+    job_dir = jobs.write("true")
+    supervisor.start(job_dir)
+    jobs.end_all()
+    (job_dir / "spec").unlink()
+    assert orphans.reap_orphans(job_dir) == orphans.Reaped(0, ())
+
+
+def test_a_start_whose_caller_was_killed_is_known_by_its_directory(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_dir = jobs.write("sleep", "60")
+
+    def killed_after_the_start(directory: Path) -> job_state.JobStatus:
+        supervisor.start(directory)
+        raise supervisor.SupervisorError("the supervisor could not start (status -9): ")
+
+    monkeypatch.setattr("gpupool.agent.jobs.start", killed_after_the_start)
+    assert _start_once(job_dir).state is job_state.JobState.RUNNING
+
+
+@pytest.mark.root
+def test_a_purge_after_finished_jobs_and_an_interrupted_start_leaves_nothing(pool: FaultPool) -> None:
+    pool.up()
+    assert pool.cli("run", "--gpu", "0.1", "--memory", "1GiB", "--", "true").returncode == 0
+    for name in ("gpupool.db.new", "gpupool.db.new-wal"):
+        shutil.copy(pool.paths.database, pool.paths.root / name)
+    done = pool.cli("down", "--purge", "--yes")
+    assert (done.returncode, done.stderr) == (0, done.stderr)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not pool.paths.root.exists()
