@@ -1,6 +1,6 @@
 """The web application: every room's routes behind the same layers.
 
-From the outside in: `Answers` (problems, version), `Authentication`, `Bodies` (size, text),
+From the outside in: `Measured` (counts), `Answers` (problems, version), `Authentication`, `Bodies` (size, text),
 `Once` (idempotency keys), then FastAPI. A stranger's request is refused before its body is
 read and before its route is looked for.
 """

@@ -30,6 +30,7 @@ TAGS = {
     "jobs": "Jobs, what they wait for and what they wrote.",
     "events": "What happened, in order and without gaps.",
     "agents": "What a node's agent is told, and tells.",
+    "metrics": "The pool's figures for Prometheus.",
     "metering": "What was promised, what was used, and what it adds up to.",
 }
 PROBLEMS = {
