@@ -1,0 +1,95 @@
+"""Ten thousand kill -9 of server, agent, supervisors, jobs and clients under load, and every promise checked."""
+
+import datetime
+import os
+import platform
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from bench.rows import Row
+from tests.faults.harness import LONG, Broken, Counts, run_campaign
+
+NAME = "faults"
+KILLS = 10_000
+PER_POOL = 500
+"""Kills before a pool is brought to rest, checked to the last line, purged, and the next one begun."""
+PAUSE_SECONDS = 0.12
+
+
+def run(out: Path) -> list[Row]:
+    """`BENCH_KILLS` and `BENCH_SEED` choose how many and which; the record goes to faults.md in `out`."""
+    wanted, seed = _wanted()
+    total, broken = Counts(), []
+    started = time.monotonic()
+    for number in range(-(-wanted // PER_POOL)):
+        kills = min(PER_POOL, wanted - number * PER_POOL)
+        try:
+            total.add(_one_pool(seed + number, kills, separate_agent=number % 2 == 1))
+        except Broken as error:
+            broken.append(f"pool {number} (seed {seed + number}): {error}")
+            (out / "faults-broken.txt").write_text("\n\n".join(broken))
+        (out / "faults.md").write_text(record(total, seed, broken, time.monotonic() - started))
+    command = f"BENCH_KILLS={wanted} BENCH_SEED={seed} python -m bench faults"
+    kills = sum(total.kills.values())
+    return [
+        Row("faults: kills after which everything was checked", "", kills, command, note=str(total)),
+        Row("faults: pools with a broken promise", "", len(broken), command, limit=0),
+    ]
+
+
+def _wanted() -> tuple[int, int]:
+    seed = os.environ.get("BENCH_SEED")
+    return int(os.environ.get("BENCH_KILLS") or KILLS), int(seed) if seed else random.SystemRandom().randrange(1 << 31)
+
+
+def _one_pool(seed: int, kills: int, *, separate_agent: bool) -> Counts:
+    directory = Path(tempfile.mkdtemp(prefix="gpupool-faults-"))
+    directory.chmod(0o755)
+    counts = run_campaign(directory, seed, kills, separate_agent=separate_agent, parts=LONG, pause=PAUSE_SECONDS)
+    print(f"seed {seed}: {counts}", flush=True)
+    shutil.rmtree(directory)  # after Broken it stays, to be looked at
+    return counts
+
+
+def record(counts: Counts, seed: int, broken: list[str], seconds: float) -> str:
+    """What was done and found, with what is needed to do it again."""
+    lines = [
+        f"# {sum(counts.kills.values())} kills",
+        "",
+        _circumstances(seed, seconds),
+        "",
+        "| killed with -9 | times |",
+        "|---|---|",
+        *(f"| {what} | {count} |" for what, count in sorted(counts.kills.items())),
+        "",
+        "| jobs ended as | count |",
+        "|---|---|",
+        *(f"| {state} | {count} |" for state, count in sorted(counts.states.items())),
+        "",
+        _sums(counts),
+        "",
+        f"Pools in which a promise was broken: {len(broken)}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _circumstances(seed: int, seconds: float) -> str:
+    describe = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
+    return (
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit}, {os.cpu_count()} CPUs, "
+        f"Linux {platform.release()}, Python {platform.python_version()}. First seed {seed}, {seconds:.0f} s, "
+        f"a new pool every {PER_POOL} kills, its agent inside the server and apart in turn."
+    )
+
+
+def _sums(counts: Counts) -> str:
+    return (
+        f"{counts.jobs} jobs, {counts.ran} commands began, {counts.placed_again} placements were repeated because the "
+        f"command had provably not begun; {counts.events} events, each seen exactly once by a watcher; "
+        f"{counts.capacity_card_milliseconds} card milliseconds of capacity in the reports, which closed."
+    )
