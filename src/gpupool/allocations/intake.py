@@ -208,15 +208,11 @@ def insert(write: Write, submission: Submission, project_id: int) -> int:
 
 def _check_names_free(write: Write, submission: Submission) -> None:
     name = submission.array or submission.names[0]
-    taken = write.execute(
-        sa.select(jobs.c.public_id, jobs.c.state)
-        .where(
-            jobs.c.tenant_id == submission.tenant_id,
-            sa.or_(jobs.c.name == name, jobs.c.array_name == name),
-            jobs.c.state.in_(LIVE),
-        )
-        .limit(1)
-    ).one_or_none()
+    live = sa.select(jobs.c.public_id, jobs.c.state).where(
+        jobs.c.tenant_id == submission.tenant_id, jobs.c.state.in_(LIVE)
+    )
+    both = sa.union_all(live.where(jobs.c.name == name), live.where(jobs.c.array_name == name))
+    taken = write.execute(both.limit(1)).one_or_none()
     if taken is not None:
         raise NameTaken(
             f"a job named {name} is {taken.state} already ({taken.public_id})",

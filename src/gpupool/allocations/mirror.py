@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import claims, jobs
+from gpupool.allocations.tables import IS_LIVE, claims, jobs
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.claim import Shape, Sharing
@@ -193,7 +193,7 @@ def _waiting_jobs(connection: sa.Connection) -> list[Queued]:
         sa.select(jobs.c.public_id.label("job"), claims, tenants.c.name.label("tenant"))
         .join(claims, claims.c.id == jobs.c.claim_id)
         .join(tenants, tenants.c.id == jobs.c.tenant_id)
-        .where(jobs.c.state == "pending")
+        .where(jobs.c.state == "pending", IS_LIVE)
         .order_by(jobs.c.id)
     )
     return [Queued(row.job, (row.tenant, row.priority, shape_of(row)), row.submitted_ns) for row in rows]

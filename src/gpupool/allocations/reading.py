@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import allocations, claims, jobs, launches, seats
+from gpupool.allocations.tables import IS_LIVE, allocations, claims, jobs, launches, seats
 from gpupool.base.errors import InvalidBody, NotFound
 from gpupool.base.ids import is_id
 from gpupool.base.units import format_share
@@ -69,16 +69,15 @@ def scope(principal: Principal) -> sa.ColumnElement[bool]:
 
 def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
     """A job by id, by name (the live one, else the newest), or `last` (the caller's newest). Raises NotFound."""
-    query = sa.select(jobs).where(scope(principal))
+    query, newest = sa.select(jobs).limit(1), jobs.c.id.desc()
     if is_id(named):
-        query = query.where(jobs.c.public_id == named)
+        query = query.where(scope(principal), jobs.c.public_id == named)
     elif named == "last":
-        query = query.where(jobs.c.user_id == principal.user_id)
+        query = query.where(scope(principal), jobs.c.user_id == principal.user_id).order_by(newest)
     else:
-        query = query.where(jobs.c.name == named)
-    row = connection.execute(query.order_by(jobs.c.state.in_(ENDED), jobs.c.id.desc()).limit(1)).one_or_none()
-    if named == "last" and row is not None:
-        row = connection.execute(query.order_by(jobs.c.id.desc()).limit(1)).one()
+        query = query.where(_in_tenants(principal), jobs.c.name == named)
+        query = query.order_by(jobs.c.state.in_(ENDED), newest)
+    row = connection.execute(query).one_or_none()
     if row is None:
         raise _no_job(named)
     return row
@@ -87,11 +86,22 @@ def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
 def find_all_live(connection: sa.Connection, principal: Principal, named: str) -> Sequence[Row]:
     """The live jobs of that id, name or array. Raises NotFound when nothing was ever called so."""
     query = sa.select(jobs).where(scope(principal))
-    match = jobs.c.public_id == named if is_id(named) else sa.or_(jobs.c.name == named, jobs.c.array_name == named)
+    match = jobs.c.public_id == named if is_id(named) else _called(principal, named)
     rows = connection.execute(query.where(match, jobs.c.state.in_(LIVE))).all()
     if not rows and connection.execute(query.where(match).limit(1)).one_or_none() is None:
         raise _no_job(named)
     return rows
+
+
+def _in_tenants(principal: Principal) -> sa.ColumnElement[bool]:
+    """The caller's scope in the words of the indexes on names, which begin with the tenant."""
+    return jobs.c.tenant_id.in_(sa.select(tenants.c.id)) if principal.sees_all else scope(principal)
+
+
+def _called(principal: Principal, name: str) -> sa.ColumnElement[bool]:
+    """Jobs of a name or of an array: two look-ups, where an OR would read all jobs of the tenant."""
+    ids = sa.select(jobs.c.id).where(_in_tenants(principal)).correlate(None)
+    return jobs.c.id.in_(sa.union_all(ids.where(jobs.c.name == name), ids.where(jobs.c.array_name == name)))
 
 
 def _no_job(named: str) -> NotFound:
@@ -111,12 +121,12 @@ def page(
     part, before = _cursor(after)
     rows: list[Row] = []
     if part == "live":
-        rows = _walk(connection, principal, wanted, jobs.c.state.in_(LIVE), jobs.c.id, before, limit + 1)
+        rows = _walk(connection, principal, wanted, IS_LIVE, (jobs.c.id,), before, limit + 1)
         before = None
     ended_from = len(rows)
     if len(rows) <= limit and not wanted.live:
         ended = jobs.c.ended_ns.is_not(None) if wanted.everything else jobs.c.ended_ns > now_ns - RECENT_NS
-        rows += _walk(connection, principal, wanted, ended, jobs.c.ended_ns, before, limit + 1 - len(rows))
+        rows += _walk(connection, principal, wanted, ended, (jobs.c.ended_ns, jobs.c.id), before, limit + 1 - len(rows))
     shown = rows[:limit]
     more = None
     if len(rows) > limit:
@@ -141,24 +151,31 @@ def _walk(
     principal: Principal,
     wanted: Filter,
     part: sa.ColumnElement[bool],
-    order: sa.ColumnElement[int],
+    columns: tuple[sa.ColumnElement[int], ...],
     before: tuple[int, ...] | None,
     limit: int,
 ) -> list[Row]:
-    query = _JOB.where(scope(principal), part).order_by(order.desc(), jobs.c.id.desc()).limit(limit)
-    if before is not None and len(before) == 1:
-        query = query.where(jobs.c.id < before[0])
-    elif before is not None:
-        query = query.where(sa.tuple_(jobs.c.ended_ns, jobs.c.id) < sa.tuple_(*map(sa.literal, before)))
+    """Keys first, from one table along one index, and only then what is shown of them."""
+    keys = sa.select(jobs.c.id).where(scope(principal), part, *_conditions(principal, wanted)).correlate(None)
+    if before is not None:
+        keys = keys.where(sa.tuple_(*columns) < sa.tuple_(*map(sa.literal, before)))
+    order = [column.desc() for column in columns]
+    return list(connection.execute(_JOB.where(jobs.c.id.in_(keys.order_by(*order).limit(limit))).order_by(*order)))
+
+
+def _conditions(principal: Principal, wanted: Filter) -> Iterator[sa.ColumnElement[bool]]:
     if wanted.states:
-        query = query.where(jobs.c.state.in_(wanted.states))
+        yield jobs.c.state.in_(wanted.states)
     if wanted.name:
-        query = query.where(sa.or_(jobs.c.name == wanted.name, jobs.c.array_name == wanted.name))
+        yield _called(principal, wanted.name)
     if wanted.tenant:
-        query = query.where(tenants.c.name == wanted.tenant)
+        yield jobs.c.tenant_id == _key(tenants, wanted.tenant)
     if wanted.user:
-        query = query.where(users.c.name == wanted.user)
-    return list(connection.execute(query))
+        yield jobs.c.user_id == _key(users, wanted.user)
+
+
+def _key(table: sa.Table, name: str) -> sa.ScalarSelect[int]:
+    return sa.select(table.c.id).where(table.c.name == name).correlate(None).scalar_subquery()
 
 
 def one(connection: sa.Connection, job_id: int, why: Why) -> JobOut:

@@ -6,6 +6,9 @@ import sqlalchemy as sa
 
 from gpupool.store.tables import BigId, metadata
 
+_LIVE_STATES = ("pending", "starting", "running")
+_LIVE = sa.text(f"state IN {_LIVE_STATES}")
+
 claims = sa.Table(
     "claims",
     metadata,
@@ -60,17 +63,20 @@ jobs = sa.Table(
     sa.Index(
         "ix_jobs_live",
         "id",
-        sqlite_where=sa.text("state IN ('pending', 'starting', 'running')"),
-        postgresql_where=sa.text("state IN ('pending', 'starting', 'running')"),
+        sqlite_where=_LIVE,
+        postgresql_where=_LIVE,
     ),
     sa.Index(
         "ix_jobs_tenant_live",
         "tenant_id",
         "id",
-        sqlite_where=sa.text("state IN ('pending', 'starting', 'running')"),
-        postgresql_where=sa.text("state IN ('pending', 'starting', 'running')"),
+        sqlite_where=_LIVE,
+        postgresql_where=_LIVE,
     ),
 )
+
+IS_LIVE = jobs.c.state.in_([sa.literal_column(f"'{state}'") for state in _LIVE_STATES])
+"""The condition of the partial indexes, word for word: one with bound values would not find them."""
 
 launches = sa.Table(
     "launches",
