@@ -45,16 +45,14 @@ class Told:
     ended: list[str] = field(default_factory=list)
 
 
-def take(
-    write: Write, metering: Metering, fleet: Fleet, node_names: Sequence[str], reports: Sequence[ReportIn]
-) -> Told:
+def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Sequence[ReportIn]) -> Told:
     """Apply a node's reports in order, in one transaction."""
     told = Told()
-    found = _allocations(write, node_names, {report.allocation for report in reports})
+    found = _allocations(write, agent, {report.allocation for report in reports})
     release: list[int] = []
     for report in reports:
         # A second report on one allocation must see what the first has changed.
-        row = found.pop(report.allocation, None) or _allocations(write, node_names, {report.allocation}).get(
+        row = found.pop(report.allocation, None) or _allocations(write, agent, {report.allocation}).get(
             report.allocation
         )
         if row is None or row.generation != report.generation:
@@ -72,7 +70,7 @@ def take(
     return told
 
 
-def _allocations(write: Write, node_names: Sequence[str], wanted: Iterable[str]) -> dict[str, Row]:
+def _allocations(write: Write, agent: str, wanted: Iterable[str]) -> dict[str, Row]:
     query = (
         sa.select(
             allocations.c.id.label("allocation_id"),
@@ -90,7 +88,7 @@ def _allocations(write: Write, node_names: Sequence[str], wanted: Iterable[str])
         )
         .join(jobs, jobs.c.id == allocations.c.job_id)
         .join(nodes, nodes.c.id == allocations.c.node_id)
-        .where(allocations.c.public_id.in_(list(wanted)), nodes.c.name.in_(list(node_names)))
+        .where(allocations.c.public_id.in_(list(wanted)), nodes.c.agent == agent)
     )
     return {row.allocation: row for row in write.execute(query)}
 

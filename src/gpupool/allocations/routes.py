@@ -234,18 +234,10 @@ async def work(
 ) -> WorkPage:
     """What an agent has to do since the cursor. With after=0 everything its nodes hold, at once."""
 
-    def read() -> tuple[str, ...]:
-        names = allocations.nodes_of(node)
-        for name in names:
-            allocations.fleet.seen(name)
-        return names
-
-    await run_in_threadpool(read)
-    with allocations.store.read() as connection:
-        agent = allocations.agent_of(connection, node)
+    await run_in_threadpool(allocations.fleet.seen, node)
     return await _until(
         request,
-        ("node", agent),
+        ("node", allocations.fleet.agent_of(node)),
         wait_seconds if after else 0,
         lambda: allocations.work(node, after),
         lambda page: bool(page.work),

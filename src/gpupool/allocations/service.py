@@ -16,7 +16,7 @@ from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Placer
-from gpupool.allocations.tables import allocations, jobs
+from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
@@ -56,9 +56,7 @@ class Allocations:
         """Read what waits, give attached jobs a fresh lease, begin to place."""
         self.placer.start()
         with self.store.read() as connection:
-            attached = connection.execute(
-                sa.select(jobs.c.public_id).where(jobs.c.state.in_(LIVE), jobs.c.attached)
-            ).scalars()
+            attached = connection.execute(sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)).scalars()
             self.leases.start(attached.all())
 
     def close(self) -> None:
@@ -123,7 +121,7 @@ class Allocations:
     def queue_counts(self) -> dict[str, int]:
         """Live jobs by state."""
         with self.store.read() as connection:
-            query = sa.select(jobs.c.state, sa.func.count()).where(jobs.c.state.in_(LIVE)).group_by(jobs.c.state)
+            query = sa.select(jobs.c.state, sa.func.count()).where(IS_LIVE).group_by(jobs.c.state)
             return {str(state): 0 for state in LIVE} | {row[0]: row[1] for row in connection.execute(query)}
 
     # --- stopping --------------------------------------------------------------------------
@@ -151,7 +149,7 @@ class Allocations:
     def stop_all(self, principal: Principal, why: str, grace_s: int | None) -> int:
         """Stop every live job the caller may stop; how many that were."""
         with self.store.read() as connection:
-            query = sa.select(jobs.c.id).where(reading.scope(principal), jobs.c.state.in_(LIVE))
+            query = sa.select(jobs.c.id).where(reading.scope(principal), IS_LIVE)
             if not principal.may(Permission.MANAGE_TENANT):
                 query = query.where(jobs.c.user_id == principal.user_id)
             ids = connection.execute(query).scalars().all()
@@ -179,54 +177,40 @@ class Allocations:
     def work(self, node: str, after: int) -> WorkPage:
         """What the agent of a node has to do since the cursor; after=0 also lists all that is held."""
         with self.store.read() as connection:
-            cursor, work = reading.work_for(connection, self.agent_of(connection, node), after)
+            cursor, work = reading.work_for(connection, self.fleet.agent_of(node), after)
         live = [item.allocation for item in work] if after == 0 else None
         return WorkPage(cursor=cursor, work=work, live=live)
 
-    def agent_of(self, connection: sa.Connection, node: str) -> str:
-        """Who serves the node; a node nobody registered is its own."""
-        return connection.execute(sa.select(nodes.c.agent).where(nodes.c.name == node)).scalar() or node
-
-    def nodes_of(self, node: str) -> tuple[str, ...]:
-        """Every node that the agent of this one serves."""
-        with self.store.read() as connection:
-            agent = self.agent_of(connection, node)
-            return tuple(connection.execute(sa.select(nodes.c.name).where(nodes.c.agent == agent)).scalars())
-
     def reports(self, node: str, body: ReportsIn) -> ReportsOut:
         """Take in what a node tells. Idempotent: telling it twice changes nothing."""
-        names = self.nodes_of(node)
-        for name in names:
-            self.fleet.seen(name)
-        stale: list[str] = []
-        if body.reports:
-            stale = self._take(names, body)
-        for name in names if body.devices else ():
-            self.fleet.observe(name, body.devices)
+        self.fleet.seen(node)
+        agent = self.fleet.agent_of(node)
+        stale = self._take(agent, body) if body.reports else []
+        if body.devices:
+            self.fleet.observe(node, body.devices)
         # Also without samples: a heartbeat is when the books are folded.
-        self.metering.record(self._of_nodes(names, body.jobs))
+        self.metering.record(self._of_agent(agent, body.jobs))
         if body.ready:
-            for name in names:
-                self.fleet.mark_ready(name)
+            self.fleet.mark_ready(node)
         return ReportsOut(stale=stale)
 
-    def _of_nodes(self, names: Sequence[str], samples: Sequence[JobSample]) -> list[JobSample]:
-        """Samples of jobs that these nodes hold; an agent has nothing to say of others."""
+    def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> list[JobSample]:
+        """Samples of jobs that this agent's nodes hold; an agent has nothing to say of others."""
         if not samples:
             return []
         query = (
             sa.select(jobs.c.public_id)
             .join(allocations, allocations.c.job_id == jobs.c.id)
             .join(nodes, nodes.c.id == allocations.c.node_id)
-            .where(jobs.c.public_id.in_([sample.job for sample in samples]), nodes.c.name.in_(names))
+            .where(jobs.c.public_id.in_([sample.job for sample in samples]), nodes.c.agent == agent)
         )
         with self.store.read() as connection:
             known = set(connection.execute(query).scalars())
         return [sample for sample in samples if sample.job in known]
 
-    def _take(self, names: Sequence[str], body: ReportsIn) -> list[str]:
+    def _take(self, agent: str, body: ReportsIn) -> list[str]:
         with self.store.write() as write:
-            told = progress.take(write, self.metering, self.fleet, names, body.reports)
+            told = progress.take(write, self.metering, self.fleet, agent, body.reports)
         self.mirror.note_cards(told.granted.cards)
         for row in told.granted.tenants:
             self.mirror.note_tenant(row)

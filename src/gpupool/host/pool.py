@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
+from gpupool.agent.loop import Agent
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal, WrongState
 from gpupool.base.ids import new_id
@@ -161,9 +162,7 @@ async def _live(
 
     def listening(bound: Sequence[Bound]) -> None:
         _event(services, "pool.started", marker.pool_id)
-        if agent is not None:
-            agent.start()
-        tasks.add(asyncio.create_task(_say_ready(services, bound, cards, options, readiness)))
+        tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
         tasks.add(asyncio.create_task(_watch_silence(services)))
         gc.collect()
         gc.freeze()
@@ -188,11 +187,23 @@ def _event(services: Services, kind: str, subject: str) -> None:
         write.event(kind, subject, data={"pid": os.getpid()})
 
 
-async def _say_ready(
-    services: Services, bound: Sequence[Bound], cards: Cards, options: Options, readiness: Readiness
+async def _come_up(
+    services: Services,
+    agent: Agent | None,
+    bound: Sequence[Bound],
+    cards: Cards,
+    readiness: Readiness,
+    stop: asyncio.Event,
 ) -> None:
-    """Once every node has told what became of its jobs: readiness, with where the pool listens."""
-    expected = set(cards.node_names) if options.agent else set()
+    """Start the agent; once every node has told what became of its jobs, say so, with where the pool listens."""
+    try:
+        if agent is not None:
+            await asyncio.to_thread(agent.start)
+    except GpupoolError as error:
+        readiness.fail(error)
+        stop.set()
+        return
+    expected = set(cards.node_names) if agent is not None else set()
     with services.store.hub.ticket("fleet", "events") as ticket:
         while not await asyncio.to_thread(_all_ready, services, expected):
             await ticket.wait(60)
