@@ -32,10 +32,14 @@ static bool take_line(struct channel *channel, struct text *line)
 static int receive(struct channel *channel)
 {
     char *room = channel->in.length < LINES_MAX ? text_reserve(&channel->in, CHUNK) : NULL;
-    ssize_t got = room ? recv(channel->socket, room, CHUNK, 0) : 0;
+    ssize_t got = 0;
 
+    if (room)
+        do
+            got = recv(channel->socket, room, CHUNK, 0);
+        while (got < 0 && errno == EINTR);
     if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? -1 : 0;
+        return errno == EAGAIN ? -1 : 0;
     channel->in.length += (size_t)got;
     return got > 0;
 }
@@ -86,40 +90,32 @@ static bool begins(struct slice line, const char *word)
 }
 
 /* The next answer that begins with a word; others are passed over. */
-static enum outcome expect(struct channel *channel, const char *wanted, struct signals *signals,
-                           struct failure *failure)
+static enum outcome expect(struct channel *channel, const char *wanted, struct failure *failure)
 {
     struct text line = {0};
     enum outcome outcome = FAILED;
+    int came = 1;
 
-    for (;;) {
-        if (take_line(channel, &line)) {
-            struct slice words = text_slice(&line);
-            if (begins(words, "error")) {
-                words = rest_of(words, 5);
-                fail(failure, "GP-2007", "", "the job's supervisor refused: %.*s", (int)words.length, words.at);
-                break;
-            }
-            if (begins(words, wanted)) {
-                outcome = DONE;
-                break;
-            }
+    while (came > 0) {
+        if (!take_line(channel, &line)) {
+            came = receive(channel);
             continue;
         }
-        enum readiness now = signals_wait(signals, channel->socket, POLLIN, ANSWER_SECONDS * 1000);
-        if (now == SIGNALLED) {
-            outcome = INTERRUPTED;
+        struct slice words = text_slice(&line);
+        if (begins(words, "error")) {
+            words = rest_of(words, 5);
+            fail(failure, "GP-2007", "", "the job's supervisor refused: %.*s", (int)words.length, words.at);
             break;
         }
-        if (now == TIMED_OUT) {
-            fail(failure, "GP-5000", "", "the job's supervisor did not answer within %d s", ANSWER_SECONDS);
-            break;
-        }
-        if (receive(channel) == 0) {
-            fail(failure, "GP-2007", "", JUST_ENDED);
+        if (begins(words, wanted)) {
+            outcome = DONE;
             break;
         }
     }
+    if (came < 0)
+        fail(failure, "GP-5000", "", "the job's supervisor did not answer within %d s", ANSWER_SECONDS);
+    else if (came == 0)
+        fail(failure, "GP-2007", "", JUST_ENDED);
     text_free(&line);
     return outcome;
 }
@@ -130,9 +126,10 @@ static enum outcome cannot_attach(struct failure *failure, int error)
                 "the job can no longer be attached to: %s", strerror(error));
 }
 
-enum outcome channel_attach(struct channel *channel, struct slice path, struct signals *signals,
-                            struct failure *failure)
+enum outcome channel_attach(struct channel *channel, struct slice path, struct failure *failure)
 {
+    /* One answer takes microseconds; a supervisor that was stopped by hand must not hang us for good. */
+    static const struct timeval PATIENCE = {.tv_sec = ANSWER_SECONDS};
     static const int OURS[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
     struct text name = {0};
 
@@ -143,15 +140,16 @@ enum outcome channel_attach(struct channel *channel, struct slice path, struct s
     text_free(&name);
     if (channel->socket < 0)
         return cannot_attach(failure, error);
+    setsockopt(channel->socket, SOL_SOCKET, SO_RCVTIMEO, &PATIENCE, sizeof PATIENCE);
     channel_send(channel, "hello %d %d\nwait\n", PROTOCOL_MIN, PROTOCOL_MAX);
-    enum outcome outcome = expect(channel, "hello", signals, failure);
+    enum outcome outcome = expect(channel, "hello", failure);
     if (outcome == DONE)
-        outcome = expect(channel, "ok", signals, failure);
+        outcome = expect(channel, "ok", failure);
     if (outcome != DONE)
         return outcome;
     /* Not together with the lines before: descriptors belong to the line they come with. */
     send_bytes(channel, "attach fds\n", OURS, 3);
-    return expect(channel, "attached", signals, failure);
+    return expect(channel, "attached", failure);
 }
 
 /* The value of a `key=value` word; what follows `message=` is no word. */

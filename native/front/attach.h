@@ -3,7 +3,6 @@
 #define FRONT_ATTACH_H
 
 #include "failure.h"
-#include "signals.h"
 
 /* Lines to and from one supervisor (docs/reference/supervisor.md). */
 struct channel {
@@ -13,9 +12,9 @@ struct channel {
     int exit_code;
 };
 
-/* Gives a waiting job our three descriptors, which starts it. FAILED: GP-2007 if it cannot be attached to. */
-enum outcome channel_attach(struct channel *channel, struct slice path, struct signals *signals,
-                            struct failure *failure);
+/* Gives a waiting job our three descriptors, which starts it. FAILED: GP-2007 if it cannot be attached to. Blocks for
+ * the time of three answers. */
+enum outcome channel_attach(struct channel *channel, struct slice path, struct failure *failure);
 /* One line to it. A supervisor that has gone is noticed when its answer is read. */
 __attribute__((format(printf, 2, 3))) void channel_send(struct channel *channel, const char *format, ...);
 /* Reads what has come. DONE: go on, or `ended`. FAILED: the program was never started, or its supervisor is gone. */

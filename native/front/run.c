@@ -12,6 +12,7 @@
 #include "submit.h"
 
 enum {
+    SETTLE_TENTHS = 20, /* a job that is placed within this time has not waited */
     POLL_TENTHS = 200,
     GRACE_MS = 15000, /* a poll's answer may take that much longer than the poll */
     AWAY_PAUSE_MS = 200,
@@ -105,10 +106,10 @@ static void tell_ended(const struct attended *run)
     text_free(&line);
 }
 
-static enum outcome submit_job(struct attended *run, int wait_seconds)
+static enum outcome submit_job(struct attended *run)
 {
     struct submitted submitted = {0};
-    enum outcome outcome = send_job(run->api, run->body, run->key, wait_seconds, &submitted, NULL);
+    enum outcome outcome = send_job(run->api, run->body, run->key, &submitted, NULL);
 
     if (outcome == DONE) {
         job_free(&run->job);
@@ -154,10 +155,12 @@ static enum outcome until_attachable(struct attended *run)
 {
     enum outcome outcome = DONE;
 
-    while (outcome == DONE && !run->job.attach_socket.length && !job_has_ended(&run->job)) {
-        if (slice_is(run->job.state, "pending"))
+    for (int64_t tenths = SETTLE_TENTHS; outcome == DONE; tenths = POLL_TENTHS) {
+        if (run->job.attach_socket.length || job_has_ended(&run->job))
+            break;
+        outcome = await_news(run, tenths, true);
+        if (outcome == DONE && slice_is(run->job.state, "pending"))
             tell_waiting(run);
-        outcome = await_news(run, POLL_TENTHS, true);
     }
     return outcome;
 }
@@ -186,7 +189,7 @@ static enum outcome stop(struct attended *run)
 
     if (!run->exists) {
         api_close(run->api);
-        outcome = submit_job(run, 0);
+        outcome = submit_job(run);
     }
     if (outcome == DONE) {
         text_string(&request.target, "/api/v1/jobs/");
@@ -244,30 +247,24 @@ static enum outcome serve(struct channel *channel, struct lease *lease, struct s
     return outcome;
 }
 
-/* While the program has our descriptors: signals go to it, the lease is kept. */
-static enum outcome attend(struct attended *run, struct channel *channel)
+/* From before the program has our descriptors to its end signals are kept for it, and the lease is renewed. */
+static enum outcome attach(struct attended *run, int *code)
 {
     static const int PASSED_ON[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+    struct failure *failure = run->api->failure;
+    struct channel channel;
     struct signals signals;
     struct lease lease;
 
     signals_begin(&signals, PASSED_ON, sizeof PASSED_ON / sizeof *PASSED_ON);
     lease_begin(&lease, run->api->pool, &run->job);
-    enum outcome outcome = serve(channel, &lease, &signals, run->api->failure);
-    lease_end(&lease);
-    signals_end(&signals);
-    return outcome;
-}
-
-static enum outcome attach(struct attended *run, int *code)
-{
-    struct channel channel;
-    enum outcome outcome = channel_attach(&channel, run->job.attach_socket, run->api->signals, run->api->failure);
-
+    enum outcome outcome = channel_attach(&channel, run->job.attach_socket, failure);
     if (outcome == DONE)
-        outcome = attend(run, &channel);
+        outcome = serve(&channel, &lease, &signals, failure);
     *code = channel.exit_code;
     channel_close(&channel);
+    lease_end(&lease);
+    signals_end(&signals);
     return outcome;
 }
 
@@ -294,7 +291,7 @@ static enum outcome after_failure(struct attended *run, int *code)
 
 static enum outcome to_the_end(struct attended *run, int *code)
 {
-    enum outcome outcome = submit_job(run, 2);
+    enum outcome outcome = submit_job(run);
 
     if (outcome == DONE)
         outcome = until_attachable(run);

@@ -28,15 +28,13 @@ static enum outcome misread(struct api *api, const char *fault)
     return fail_defect(api->failure, exception);
 }
 
-enum outcome send_job(struct api *api, struct slice body, const char *key, int wait_seconds,
-                      struct submitted *submitted, struct text *answer_text)
+enum outcome send_job(struct api *api, struct slice body, const char *key, struct submitted *submitted,
+                      struct text *answer_text)
 {
     struct request request = {.method = "POST", .body = body, .key = key, .timeout_ms = ANSWER_MS};
     struct answer answer = {0};
 
     text_string(&request.target, "/api/v1/jobs");
-    if (wait_seconds >= 0)
-        text_format(&request.target, "?wait_seconds=%d", wait_seconds);
     enum outcome outcome = api_request(api, &request, &answer);
     if (outcome == DONE && answer_text)
         text_slice_add(answer_text, text_slice(&answer.body));
@@ -111,7 +109,7 @@ int submit(const struct options *options, struct api *api, struct slice body, co
     struct submitted submitted = {0};
     struct text answer = {0};
     bool json = options->output && strcmp(options->output, "json") == 0;
-    enum outcome outcome = send_job(api, body, key, -1, &submitted, json ? &answer : NULL);
+    enum outcome outcome = send_job(api, body, key, &submitted, json ? &answer : NULL);
     int code = outcome == DONE          ? show(options, api, &submitted, &answer)
                : outcome == INTERRUPTED ? EXIT_INTERRUPTED
                                         : failure_print(api->failure);

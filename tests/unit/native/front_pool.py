@@ -5,6 +5,7 @@ The fake pool speaks HTTP over a real Unix socket and knows nothing of jobs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -82,7 +83,7 @@ class FakePool:
         self.asked: list[Asked] = []
         self.came = threading.Condition()
         self._listener: socket.socket | None = None
-        self._threads: list[threading.Thread] = []
+        self._connections: set[socket.socket] = set()
         self.listen()
 
     def listen(self) -> None:
@@ -91,16 +92,18 @@ class FakePool:
         self._listener.bind(f"/proc/self/fd/{directory}/{self.path.name}")
         os.close(directory)
         self._listener.listen(16)
-        self._threads.append(threading.Thread(target=self._accept, args=(self._listener,), daemon=True))
-        self._threads[-1].start()
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def go_away(self) -> None:
-        """As a pool that is stopped: nobody listens, the socket is gone."""
+        """As a pool that is stopped: nobody listens, the socket is gone, and so is every connection."""
         assert self._listener is not None
         self.path.unlink()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._listener = None
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         if self._listener is not None:
@@ -123,21 +126,26 @@ class FakePool:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        self._connections.add(connection)
+        with connection, contextlib.suppress(OSError):
+            self._converse(connection)
+        self._connections.discard(connection)
+
+    def _converse(self, connection: socket.socket) -> None:
         data = b""
-        with connection:
-            while True:
-                while b"\r\n\r\n" not in data:
-                    piece = connection.recv(1 << 16)
-                    if not piece:
-                        return
-                    data += piece
-                head, _, data = data.partition(b"\r\n\r\n")
-                size = int((re.search(rb"Content-Length: (\d+)", head) or [b"", b"0"])[1])
-                while len(data) < size:
-                    data += connection.recv(1 << 16)
-                body, data = data[:size], data[size:]
-                if not self._answer(connection, head.decode(), body):
+        while True:
+            while b"\r\n\r\n" not in data:
+                piece = connection.recv(1 << 16)
+                if not piece:
                     return
+                data += piece
+            head, _, data = data.partition(b"\r\n\r\n")
+            size = int((re.search(rb"Content-Length: (\d+)", head) or [b"", b"0"])[1])
+            while len(data) < size:
+                data += connection.recv(1 << 16)
+            body, data = data[:size], data[size:]
+            if not self._answer(connection, head.decode(), body):
+                return
 
     def _answer(self, connection: socket.socket, head: str, body: bytes) -> bool:
         with self.came:
