@@ -15,9 +15,9 @@ from tests.faults.harness import LONG, Broken, Counts, run_campaign
 
 NAME = "faults"
 KILLS = 10_000
-PER_POOL = 500
+PER_POOL = 1000
 """Kills before a pool is brought to rest, checked to the last line, purged, and the next one begun."""
-PAUSE_SECONDS = 0.12
+PAUSE_SECONDS = 0.05
 
 
 def run(out: Path) -> list[Row]:

@@ -21,7 +21,7 @@ from tests.faults.load import ENDLESS, TENANTS, Load, Truth, settle_clients, sto
 from tests.faults.pool import FaultPool, answer_of, kill, until
 
 CI = {"server": 5, "agent": 5, "client": 12, "supervisor": 39, "job": 39}
-LONG = {"server": 2, "agent": 2, "client": 3, "supervisor": 46, "job": 47}
+LONG = {"server": 1, "agent": 1, "client": 2, "supervisor": 48, "job": 48}
 """Parts of a hundred kills. Without an agent of its own the server takes the agent's part too."""
 
 

@@ -168,6 +168,11 @@ class FaultPool:
         self._reap_server()
         return True
 
+    def await_server_exit(self) -> int:
+        """How a server that is our own child ended."""
+        assert self._server is not None
+        return self._server.wait(SECONDS)
+
     def kill_agent(self) -> bool:
         if self._agent is None or self._agent.poll() is not None:
             return False

@@ -32,6 +32,7 @@ from gpupool.server.migrate import prepare
 from gpupool.server.serving import serve
 from gpupool.store import counters
 from gpupool.store.database import connect, open_store, sqlite_url
+from gpupool.store.faults import fault_from
 
 logger = logging.getLogger("gpupool")
 
@@ -132,7 +133,7 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     finally:
         os.umask(mask)
     counters.watch_writes(engine, counters.writes)
-    store = open_store(engine, f"{os.getpid()}-{new_id('s')}")
+    store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ))
     services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs))
     services.tenancy.bootstrap()
     services.fleet.begin()

@@ -22,6 +22,7 @@ from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import Conflict, StoreBusy
 from gpupool.store import replay
 from gpupool.store.failures import store_errors
+from gpupool.store.faults import Fault, no_fault
 from gpupool.store.hub import Hub
 from gpupool.store.tables import events, pool
 
@@ -98,6 +99,11 @@ class Write:
         """Wake whoever waits for these topics, once committed."""
         self._topics.update(topics)
 
+    def subjects(self) -> frozenset[str]:
+        """What this write is about: kinds of its events, and topics by their first word."""
+        topics = (topic[0] if isinstance(topic, tuple) else topic for topic in self._topics)
+        return frozenset([*(str(event["kind"]) for event in self._events), *map(str, topics)])
+
     def touch_ledger(self) -> int:
         """Say that this transaction changes the ledger; the pool's new generation."""
         self._touched = True
@@ -116,10 +122,16 @@ class Store:
     """The database of one pool, for the one server that holds it."""
 
     def __init__(
-        self, engine: sa.Engine, clock: LedgerClock, hub: Hub | None = None, *, busy_seconds: float = BUSY_SECONDS
+        self,
+        engine: sa.Engine,
+        clock: LedgerClock,
+        hub: Hub | None = None,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        fault: Fault = no_fault,
     ) -> None:
         self.engine, self.clock, self.hub = engine, clock, hub or Hub()
-        self._busy_seconds = busy_seconds
+        self._busy_seconds, self._fault = busy_seconds, fault
         self._lock = threading.Lock()
         self._writer = 0
         self._holder = ""
@@ -157,10 +169,12 @@ class Store:
                 _finish(write, row.event_seq)
                 if ask is not None:
                     replay.record(connection, ask, write._answer, write.now_ns)
+                self._fault("before-commit", write.subjects)
                 connection.commit()
             except BaseException:
                 connection.rollback()
                 raise
+            self._fault("after-commit", write.subjects)
             if ask is not None:
                 ask.committed(write._answer)
         topics = write._topics | ({"events"} if write._events else set())
@@ -185,11 +199,13 @@ class Store:
             self._lock.release()
 
 
-def open_store(engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS) -> Store:
+def open_store(
+    engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault
+) -> Store:
     """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
     with store_errors(), engine.connect() as connection:
         floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
-    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds)
+    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds, fault=fault)
     store.take(holder)
     return store
 

@@ -1,0 +1,38 @@
+"""Where a server can be killed on purpose: just before and just after a commit, for the tests that prove both safe.
+
+`GPUPOOL_STORE_FAULT=STEP:SUBJECT` kills the process with SIGKILL at the first write about that subject (the kind of
+one of its events, or a topic that it announces), but only where `GPUPOOL_FAULTS_ALLOWED=1` says that this is a test.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+from gpupool.base.errors import BadOption
+
+Fault = Callable[[str, Callable[[], frozenset[str]]], None]
+"""Called with the step and a function that says what the write is about."""
+
+STEPS = ("before-commit", "after-commit")
+
+
+def no_fault(_step: str, _subjects: Callable[[], frozenset[str]]) -> None:
+    """What every server outside a test is given."""
+
+
+def fault_from(environ: Mapping[str, str]) -> Fault:
+    """The fault that an environment asks for. Raises BadOption for a step that does not exist."""
+    wanted = environ.get("GPUPOOL_STORE_FAULT")
+    if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
+        return no_fault
+    at, _, subject = wanted.partition(":")
+    if at not in STEPS or not subject:
+        raise BadOption(f"GPUPOOL_STORE_FAULT={wanted!r} is no step of a write", hint="before-commit:job.placed")
+
+    def die(step: str, subjects: Callable[[], frozenset[str]]) -> None:
+        if step == at and subject in subjects():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return die

@@ -1,0 +1,176 @@
+"""The server killed inside each kind of write, before its commit and after it: both are as if nothing had happened.
+
+What the client repeats under its key takes effect once; what it does not repeat is either all there or not at all.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupool.base.errors import BadOption, Unavailable, WrongState
+from gpupool.store.faults import STEPS, fault_from, no_fault
+from tests.faults import invariants
+from tests.faults.pool import FaultPool, answer_of, until
+
+pytestmark = pytest.mark.root
+BOTH = pytest.mark.parametrize("step", STEPS)
+ENDED = ("done", "failed", "stopped", "lost")
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[FaultPool]:
+    tmp_path.chmod(0o755)
+    with FaultPool(tmp_path / "state", sim="1xT4") as made:
+        yield made
+
+
+def arm(pool: FaultPool, step: str, subject: str) -> None:
+    pool.up(GPUPOOL_STORE_FAULT=f"{step}:{subject}", GPUPOOL_FAULTS_ALLOWED="1")
+
+
+def job_body(pool: FaultPool, script: str) -> dict[str, Any]:
+    ran = pool.paths.root.parent / "ran"
+    launch = {
+        "argv": ["sh", "-c", f"echo ran >>{ran}; {script}"],
+        "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)},
+    }
+    return {"name": "the-job", "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30}, "launch": launch}
+
+
+def killed_by(pool: FaultPool, method: str, path: str, body: Any, **options: Any) -> None:
+    """Ask, and see the server die of it."""
+    with pool.api() as api, pytest.raises(Unavailable):
+        api.request(method, path, body, **options)
+    until(lambda: pool.server_pid() is None, "the server's death")
+
+
+def run_times(pool: FaultPool) -> int:
+    ran = pool.paths.root.parent / "ran"
+    return len(ran.read_text().splitlines()) if ran.exists() else 0
+
+
+def await_state(pool: FaultPool, *states: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        with pool.api() as api:
+            found: dict[str, Any] = answer_of(api, "GET", "jobs/the-job")
+        return found if found["state"] in states else None
+
+    found = until(look, f"the job being {' or '.join(states)}")
+    assert found is not None
+    return found
+
+
+def check_at_rest(pool: FaultPool) -> None:
+    until(lambda: not invariants.node_leftovers(pool), "the node being clean")
+    with pool.api() as api:
+        report = answer_of(api, "GET", "report", query={"since": "1d"})
+    assert [*invariants.books(pool), *invariants.report_closes(report)] == []
+    assert invariants.report_matches_intervals(pool, report) == []
+
+
+@BOTH
+@pytest.mark.parametrize("subject", ["job.submitted", "job.placed"])
+def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str, subject: str) -> None:
+    arm(pool, step, subject)
+    body = job_body(pool, "exit 0")
+    killed_by(pool, "POST", "jobs", body, idempotency_key="the-key")
+    kept = pool.rows("SELECT public_id FROM jobs")
+    assert len(kept) == (0 if (step, subject) == ("before-commit", "job.submitted") else 1)
+    pool.up()
+    with pool.api() as api:
+        told = api.request("POST", "jobs", body, idempotency_key="the-key")["first"]
+    assert not kept or told["id"] == kept[0]["public_id"]
+    assert await_state(pool, *ENDED)["state"] == "done"
+    assert run_times(pool) == 1
+    assert len(pool.rows("SELECT id FROM jobs")) == 1
+    check_at_rest(pool)
+
+
+@BOTH
+def test_an_end_that_was_being_told_is_told_once(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "job.ended")
+    with pool.api() as api:
+        api.request("POST", "jobs", job_body(pool, "exit 7"))
+    until(lambda: pool.server_pid() is None, "the server's death")
+    assert run_times(pool) == 1
+    pool.up()
+    job = await_state(pool, *ENDED)
+    assert (job["state"], job["exit_code"]) == ("failed", 7)
+    assert run_times(pool) == 1
+    check_at_rest(pool)
+
+
+@BOTH
+def test_a_running_job_is_taken_back_whether_or_not_its_start_was_noted(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "job.running")
+    with pool.api() as api:
+        api.request("POST", "jobs", job_body(pool, "exec sleep 600"))
+    until(lambda: pool.server_pid() is None, "the server's death")
+    pool.up()
+    await_state(pool, "running")
+    assert len(pool.supervisors()) == 1
+    with pool.api() as api:
+        api.request("POST", "jobs/the-job/stop", {"grace_seconds": 0})
+    assert await_state(pool, *ENDED)["state"] == "stopped"
+    assert run_times(pool) == 1
+    check_at_rest(pool)
+
+
+@BOTH
+def test_a_stop_is_either_heard_or_may_be_said_again(pool: FaultPool, step: str) -> None:
+    pool.up()
+    with pool.api() as api:
+        api.request("POST", "jobs", job_body(pool, "exec sleep 600"))
+    await_state(pool, "running")
+    pool.kill_server()
+    arm(pool, step, "node")  # the node is told of nothing else now
+    killed_by(pool, "POST", "jobs/the-job/stop", {"grace_seconds": 0})
+    assert len(pool.supervisors()) == 1
+    pool.up()
+    if step == "before-commit":
+        assert await_state(pool, "running")["state"] == "running"
+        with pool.api() as api:
+            api.request("POST", "jobs/the-job/stop", {"grace_seconds": 0})
+    assert await_state(pool, *ENDED)["state"] == "stopped"
+    with pool.api() as api, pytest.raises(WrongState):
+        api.request("POST", "jobs/the-job/stop", {})
+    check_at_rest(pool)
+
+
+@BOTH
+def test_a_quota_is_the_old_one_or_the_new_one(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "quota.changed")
+    quota = {"nominal_milli": 700, "borrowing_milli": 100}
+    killed_by(pool, "PUT", "tenants/default/quota", quota, idempotency_key="the-key")
+    pool.up()
+    with pool.api() as api:
+        before = api.request("GET", "tenants/default/quota")["nominal_milli"]
+        assert before == (None if step == "before-commit" else 700)
+        api.request("PUT", "tenants/default/quota", quota, idempotency_key="the-key")
+        assert api.request("GET", "tenants/default/quota")["nominal_milli"] == 700
+    assert len(pool.rows("SELECT seq FROM events WHERE kind = 'quota.changed'")) == 1
+    check_at_rest(pool)
+
+
+def test_a_fault_is_honoured_only_where_faults_are_allowed() -> None:
+    assert fault_from({"GPUPOOL_STORE_FAULT": "before-commit:job.placed"}) is no_fault
+    assert fault_from({"GPUPOOL_FAULTS_ALLOWED": "1"}) is no_fault
+    armed = fault_from({"GPUPOOL_STORE_FAULT": "before-commit:job.placed", "GPUPOOL_FAULTS_ALLOWED": "1"})
+    armed("before-commit", lambda: frozenset({"job.submitted"}))
+    armed("after-commit", lambda: frozenset({"job.placed"}))
+    for wrong in ("before-commit", "during-commit:job.placed"):
+        with pytest.raises(BadOption, match="no step"):
+            fault_from({"GPUPOOL_STORE_FAULT": wrong, "GPUPOOL_FAULTS_ALLOWED": "1"})
+
+
+def test_the_armed_server_dies_by_sigkill_and_not_by_an_answer(pool: FaultPool) -> None:
+    separate = FaultPool(pool.paths.root, sim="1xT4", separate_agent=True)
+    with separate:
+        separate.up(GPUPOOL_STORE_FAULT="before-commit:quota.changed", GPUPOOL_FAULTS_ALLOWED="1")
+        killed_by(separate, "PUT", "tenants/default/quota", {"nominal_milli": 700})
+        assert separate.await_server_exit() == -signal.SIGKILL
