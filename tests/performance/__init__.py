@@ -1,0 +1,1 @@
+"""What grows and what does not: counted, never timed."""
