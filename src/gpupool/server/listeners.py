@@ -93,7 +93,7 @@ def _bind_unix(listener: UnixListener) -> Bound:
         here = f"/proc/self/fd/{directory}"
         _refuse_living(f"{here}/{listener.path.name}", listener.path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        beside = f"{here}/{listener.path.name}.new"
+        beside = f"{here}/.{os.getpid()}.sock"  # host.state knows this name, for a purge
         try:
             _unlink(beside)
             os.fchmod(sock.fileno(), 0o600)  # what bind gives the file, less the umask
