@@ -37,7 +37,7 @@ def register(parser: Parser) -> None:
     show = parser.verb("show", "what a tenant may hold, and holds")
     show.add_argument("tenant", nargs="?", metavar="TENANT", help="default: your own")
     add_output(show, OBJECT_FORMATS)
-    change = parser.verb("set", "set some of a tenant's limits; the others stay")
+    change = parser.verb("set", "set some of a tenant's limits; the others stay (a first guarantee allows no borrowing)")
     change.add_argument("tenant", metavar="TENANT", help="whose")
     for flag, dest, text in _OPTIONS:
         change.add_argument(flag, dest=dest, metavar="AMOUNT", help=text)
@@ -63,7 +63,12 @@ def changed(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any
     given = {dest: getattr(options, dest) for _, dest, _ in _OPTIONS if getattr(options, dest) is not None}
     if not given:
         raise BadOption("nothing to set", hint="name a limit, e.g. --gpus 2;  gpupool quota set --help")
-    return {dest: read_limit(dest, given[dest]) if dest in given else quota[dest] for _, dest, _ in _OPTIONS}
+    wanted = {dest: read_limit(dest, given[dest]) if dest in given else quota[dest] for _, dest, _ in _OPTIONS}
+    for kind in ("milli", "memory_bytes"):
+        nominal, borrowing = f"nominal_{kind}", f"borrowing_{kind}"
+        if nominal in given and borrowing not in given and wanted[borrowing] is None:
+            wanted[borrowing] = 0 if wanted[nominal] is not None else None  # a limit that is set is meant to hold
+    return wanted
 
 
 def read_limit(dest: str, text: str) -> int | None:

@@ -50,7 +50,7 @@ def read_machines(document: object, seed: str = "") -> tuple[Machine, ...]:
     """
     root = Entry(document, "the file", frozenset({"format", "machines"}))
     if root.integer("format") != FORMAT:
-        raise BadMachine(f"The machine file is of format {root.integer('format')}; this gpupool reads {FORMAT}")
+        raise BadMachine(f"the machine file is of format {root.integer('format')}; this gpupool reads {FORMAT}")
     entries = root.sequence("machines")
     check_size(len(entries), 1, len(entries))
     machines = tuple(read_machine(entry, seed, f"sim-{i}") for i, entry in enumerate(entries))
@@ -58,7 +58,7 @@ def read_machines(document: object, seed: str = "") -> tuple[Machine, ...]:
     check_size(len(totals), max(totals), sum(totals))
     twice = [name for name, times in Counter(m.name for m in machines).items() if times > 1]
     if twice:
-        raise BadMachine(f"Two machines are named {twice[0]!r}; every machine needs its own name")
+        raise BadMachine(f"two machines are named {twice[0]!r}; every machine needs its own name")
     return machines
 
 
@@ -127,18 +127,18 @@ def known_model(name: str) -> CardModel:
     if found is not None:
         return CATALOGUE[found]
     near = nearest_model(name, CATALOGUE)
-    hint = f"Did you mean {near}?" if near else f"Known models: {', '.join(sorted(CATALOGUE))}"
-    raise UnknownModel(f"No card model is called {name!r}", hint=hint, model=name, nearest=near)
+    hint = f"did you mean {near}?" if near else f"known models: {', '.join(sorted(CATALOGUE))}"
+    raise UnknownModel(f"no card model is called {name!r}", hint=hint, model=name, nearest=near)
 
 
 def check_size(nodes: int, most_cards: int, all_cards: int) -> None:
     """Refuse pools nobody can mean: empty ones, or more than the limits named in the message."""
     if min(nodes, most_cards) < 1:
-        raise BadMachine("A simulated machine needs at least one card", hint="For example: --sim 4xL40S")
+        raise BadMachine("a simulated machine needs at least one card", hint="for example: --sim 4xL40S")
     if nodes > MAX_NODES or most_cards > MAX_CARDS_PER_NODE or all_cards > MAX_CARDS:
         limits = f"{MAX_NODES} nodes, {MAX_CARDS_PER_NODE} cards on a node, {MAX_CARDS} cards in all"
         asked = f"{nodes} nodes, {most_cards} cards on one of them, {all_cards} cards in all"
-        raise BadMachine(f"Too large to simulate: {asked}", hint=f"The limits are {limits}.")
+        raise BadMachine(f"too large to simulate: {asked}", hint=f"the limits are {limits}")
 
 
 def _device(card: Entry, machine: Entry, index: int) -> Device:

@@ -175,7 +175,7 @@ def _nodes(group: str, spec: str) -> list[dict[str, Any]]:
 def _cards(part: str, spec: str) -> dict[str, Any]:
     nodes, cards, model = _split(part, spec)
     if nodes != 1:
-        raise BadMachine(f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"Understood: {_EXAMPLES}")
+        raise BadMachine(f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"understood: {_EXAMPLES}")
     check_size(nodes, cards, cards)
     return {"model": known_model(model).name, "count": cards}
 
@@ -187,7 +187,7 @@ def _split(group: str, spec: str) -> tuple[int, int, str]:
         counts.append(int(match[1]))
         rest = rest[match.end() :]
     if not any(letter.isalnum() for letter in rest):
-        hint = f"Understood: {_EXAMPLES}. Presets: {', '.join(preset_names())}"
+        hint = f"understood: {_EXAMPLES}; presets: {', '.join(preset_names())}"
         raise BadMachine(f"{spec!r} describes no machine", hint=hint)
     nodes, cards = (1, 1, *counts)[-2:]
     return nodes, cards, rest
@@ -223,7 +223,7 @@ def _load(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        hint = f"Understood: {_EXAMPLES}"
+        hint = f"understood: {_EXAMPLES}"
         raise BadMachine(f"{path} cannot be read: {problem.strerror}", hint=hint) from problem
     except ValueError as problem:
         raise BadMachine(f"{path} is not JSON: {problem}") from problem

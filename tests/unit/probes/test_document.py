@@ -136,7 +136,7 @@ def test_a_wrong_file_is_refused_with_the_place(document: object, words: str) ->
 def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownModel) as caught:
         read_machines(one(cards=[{"model": "A100-4OG"}]))
-    assert caught.value.hint == "Did you mean A100-40G?"
+    assert caught.value.hint == "did you mean A100-40G?"
 
 
 def test_a_name_that_cannot_be_a_machines_is_refused() -> None:
