@@ -104,7 +104,7 @@ def test_a_file_may_override_what_the_catalogue_says() -> None:
             "\"count\" of a card of 'node' must be a whole number of at least 1",
         ),
         (one(cards=[{"model": "T4", "count": True}]), "not True"),
-        (one(cards=[{"model": "T4", "count": 129}]), "Too large"),
+        (one(cards=[{"model": "T4", "count": 129}]), "too large"),
         (one(cards=[{"model": "T4", "memory_mib": -1}]), "not -1"),
         (one(cards=[{"model": "T4", "memory_mib": 2**41}]), "at most 1099511627776"),
         (one(cards=[{"model": "T4", "numa_node": "0"}]), "not '0'"),
@@ -124,7 +124,7 @@ def test_a_file_may_override_what_the_catalogue_says() -> None:
         (one(cards=[{"model": "T4", "compute_capability": "x"}]), "compute_capability"),
         (
             {"format": 1, "machines": [{"name": "a", "cards": [{"model": "T4"}]}] * 2},
-            "Two machines are named 'a'",
+            "two machines are named 'a'",
         ),
     ],
 )
