@@ -286,15 +286,15 @@ def test_a_stop_lets_a_short_answer_finish(path: Path) -> None:
         found: list[int] = []
         caller = threading.Thread(target=lambda: found.append(ask(path, "/slow")[0].status))
         caller.start()
-        while not server_is_working(server):
+        while under_way(server) < 1:
             time.sleep(0.01)
         assert server.stop() < 2.5
         caller.join()
     assert found == [200]
 
 
-def server_is_working(server: Running) -> bool:
-    """Whether a request is under way: its task is there."""
+def under_way(server: Running) -> int:
+    """How many requests the server is working on: their tasks."""
     done: threading.Event = threading.Event()
     count: list[int] = []
 
@@ -304,7 +304,7 @@ def server_is_working(server: Running) -> bool:
 
     server._loop.call_soon_threadsafe(look)
     done.wait(10)
-    return count[0] > 0
+    return count[0]
 
 
 def test_a_stop_does_not_wait_for_long_polls_and_streams(path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_stop_does_not_wait_for_long_polls_and_streams(path: Path) -> None:
         poll = connect(path)
         poll.sendall(b"GET /wait HTTP/1.1\r\nHost: pool\r\n\r\n")
         idle = connect(path)
-        while not server_is_working(server):
+        while under_way(server) < 2:
             time.sleep(0.01)
         assert server.stop() < 2.5
     answer = b"".join(iter(lambda: poll.recv(65536), b""))
