@@ -13,7 +13,7 @@ struct channel {
 };
 
 /* Gives a waiting job our three descriptors, which starts it. FAILED: GP-2007 if it cannot be attached to. Blocks for
- * the time of three answers. */
+ * the time of three answers, which is microseconds, and at most 30 s for each. */
 enum outcome channel_attach(struct channel *channel, struct slice path, struct failure *failure);
 /* One line to it. A supervisor that has gone is noticed when its answer is read. */
 __attribute__((format(printf, 2, 3))) void channel_send(struct channel *channel, const char *format, ...);

@@ -105,7 +105,9 @@ static const char *missing(const struct job *job)
 {
     if (job->cards.failed)
         return "seats";
-    return !job->id.at ? "id" : !job->name.at ? "name" : !job->state.at ? "state" : !job->has_generation ? "generation" : NULL;
+    if (!job->id.at || !job->name.at)
+        return !job->id.at ? "id" : "name";
+    return !job->state.at ? "state" : !job->has_generation ? "generation" : NULL;
 }
 
 static struct text take_over(struct text *body)

@@ -123,7 +123,9 @@ static enum outcome read_job(struct attended *run, struct answer *answer)
 {
     const char *fault = job_read(&run->job, &answer->body);
 
-    return !fault ? DONE : *fault ? fail_defect(run->api->failure, "KeyError: a field of the job") : api_broken_json(run->api);
+    if (!fault)
+        return DONE;
+    return *fault ? fail_defect(run->api->failure, "KeyError: a field of the job") : api_broken_json(run->api);
 }
 
 static enum outcome pause_away(struct attended *run)

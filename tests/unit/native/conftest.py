@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.native.front_pool import FELL_BACK, SANITIZERS, STATE_DIR, FakePool, Programs, compile_front, python_command, script
+
+from tests.unit.native.front_pool import (
+    FELL_BACK,
+    SANITIZERS,
+    STATE_DIR,
+    FakePool,
+    Programs,
+    compile_front,
+    python_command,
+    script,
+)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""For the front door's tests: a pool that plays its answers and keeps what it was asked; both programs, built and named.
+"""For the front door's tests: a pool that plays its answers and keeps what it was asked, and both programs.
 
 The fake pool speaks HTTP over a real Unix socket and knows nothing of jobs.
 """
@@ -177,7 +177,15 @@ def chunked(body: Any) -> bytes:
 
 
 def problem(code: str, status: int = 409, detail: str = "it cannot be", hint: str = "") -> bytes:
-    body = {"type": "x", "title": "T", "status": status, "detail": detail, "code": code, "hint": hint, "numbers": {"a": [1]}}
+    body = {
+        "type": "x",
+        "title": "T",
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "hint": hint,
+        "numbers": {"a": [1]},
+    }
     return http(body, status, "application/problem+json")
 
 
@@ -188,8 +196,9 @@ def job(**changes: Any) -> dict[str, Any]:
         "project": "main", "user": "root", "gpu_milli": 100, "memory_bytes": 1 << 30, "count": 1, "model": None,
         "sharing": "fixed", "share": "0.10 GPU (10 % compute) + 1024 MiB", "priority": 0, "max_seconds": None,
         "node": None, "device": None, "seats": [], "why": "", "fence": "none", "simulated": None, "attached": True,
-        "attach_socket": None, "command": ["true", "é\n\"\\\x7f€😀"], "array": None, "array_index": None, "generation": 3,
-        "submitted_ns": 1_700_000_000_000_000_000, "placed_ns": None, "started_ns": None, "ended_ns": None,
+        "attach_socket": None, "command": ["true", "é\n\"\\\x7f€😀"], "array": None, "array_index": None,
+        "generation": 3, "submitted_ns": 1_700_000_000_000_000_000, "placed_ns": None, "started_ns": None,
+        "ended_ns": None,
         "exit_code": None, "signal": None, "cpu_milliseconds": None, "max_rss_bytes": None,
     }  # fmt: skip
     assert set(changes) <= set(known)
@@ -232,8 +241,8 @@ class Programs:
 
     def start(self, program: Path, words: str | Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
         argv = [str(program), *(shlex.split(words) if isinstance(words, str) else words)]
-        known = {"cwd": self.home, "env": self.environment, "stdin": subprocess.DEVNULL,
-                 "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # fmt: skip
+        known: dict[str, Any] = {"cwd": self.home, "env": self.environment, "stdin": subprocess.DEVNULL}
+        known |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(argv, **(known | settings))
 
     def run(self, program: Path, words: str | Sequence[str], *answers: Answer, **settings: Any) -> Outcome:

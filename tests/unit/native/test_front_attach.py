@@ -90,7 +90,7 @@ def test_a_killed_supervisor_ends_the_client_as_the_pool_says(programs: Programs
     assert outcomes[0] == outcomes[1] == (1, b"", b"gpupool: true-7q8w lost: its supervisor died\n")
 
 
-TRAPS = "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done; echo up; while :; do sleep 0.05; done"
+TRAPS = 'for s in INT TERM HUP QUIT USR1 USR2; do trap "echo $s" $s; done; echo up; while :; do sleep 0.05; done'
 
 
 def test_signals_reach_the_program_and_a_second_interrupt_kills_it(programs: Programs, jobs: Jobs) -> None:

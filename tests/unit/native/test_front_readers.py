@@ -21,7 +21,10 @@ SEED = 20251121
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("probe") / "probe"
-    sources = [*(file for file in sorted(FRONT.glob("*.c")) if file.name != "main.c"), Path(__file__).with_name("front_probe.c")]
+    sources = [
+        *(file for file in sorted(FRONT.glob("*.c")) if file.name != "main.c"),
+        Path(__file__).with_name("front_probe.c"),
+    ]
     compile_front(target, *SANITIZERS, sources=sources)
     return target
 

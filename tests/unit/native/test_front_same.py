@@ -13,9 +13,22 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from tests.unit.native.front_pool import FELL_BACK, HANG_UP, Programs, chunked, ended, first, http, job, problem
 
 from gpupool.base.errors import catalogue
+from gpupool.cli.commands import GLOBAL_OPTIONS
+from gpupool.cli.share_options import OF
+from tests.unit.native.front_pool import (
+    FELL_BACK,
+    HANG_UP,
+    FakePool,
+    Programs,
+    chunked,
+    ended,
+    first,
+    http,
+    job,
+    problem,
+)
 
 DONE = http(first(ended()))
 SUBMITTED = http(first(job(attached=False)))
@@ -37,6 +50,7 @@ UNDERSTOOD = [
     "run --name first --name second --priority 007 --max-time 2D true",
     "run --no-wait --no-fence -q --no-color true",
     "run --quiet -v true",
+    "run --verbose true",
     "--state-dir pool run true",
     "--no-color --state-dir=other run --state-dir ./nowhere/..//pool/ true",
     "--state-dir pool run --state-dir= true",
@@ -45,7 +59,10 @@ UNDERSTOOD = [
     "submit -o json -- true",
     "submit -o text --output=json true",
     "submit ./python-gpupool",
-    "run / -c true".replace("/ -c", "/bin/sh -c"),
+    "submit --gpu 0.2 --memory 2Gi --count 2 --model L40S --label a=b --sharing fixed --name n --no-color true",
+    "submit --mem=3GiB --gpu=1 --priority low --max-time=90s --tenant t --project p --no-wait --no-fence true",
+    "submit --state-dir pool true",
+    "run /bin/sh -c true",
 ]
 
 
@@ -56,26 +73,85 @@ def test_a_plain_command_line_is_taken_and_sent_as_python_sends_it(programs: Pro
     assert [asked.line.split("?")[0] for asked in done.asked] == ["POST /api/v1/jobs"]
 
 
-LEFT_TO_PYTHON = [
-    "", "--help", "--version", "ps", "run", "run --", "run --help -- true", "submit --help", "run --gp 0.1 true",
-    "run --gpu", "run --gpu -- true", "run --gpu= true", "run --gpu 0 true", "run --gpu -1 true", "run --gpu 1.5 true",
-    "run --gpu 0.3001 true", "run --gpu 1e-1 true", "run --gpu 200000 true", "run --gpu 4 --count 2 true",
-    "run --memory 1GiB true", "run --gpu 1 --memory 8 true", "run --gpu 1 --memory 8G true",
-    "run --gpu 1 --memory 0GiB true", "run --gpu 1 --memory '8 GiB' true", "run --gpu 1 --memory 8GiBs true",
-    "run --gpu 1 --memory 2000000TiB true", "run --gpu 1 --memory .5GiB true", "run --count 0 true",
-    "run --count 100001 true", "run --count +1 true", "run --sharing none true", "run --sharing= true",
-    "run --label rack true", "run --label =r1 true", "run --name -x true", "run --name a/b true", "run --name j-4k9x2m7q8w true",
-    "run --name 'a\nb' true", "run --tenant= true", "run --project é true", "run --priority -5 true",
-    "run --priority +5 true", "run --priority 'very high' true", "run --max-time 90 true", "run --max-time 0s true",
-    "run --max-time '1h 30m' true", "run --max-time 99999999w true", "run --no-wait=yes true", "run -q=1 true", "run -qv true",
-    "run --array 3 true", "run -o json true", "submit -q true", "submit --array 0 true", "submit --array 100001 true",
-    "submit -o yaml true", "submit -o=json true", "submit -ojson true", "submit -o= true", "run no-such-command-xyz", "run ./python",
-    "run ''", "run /etc", "run /etc/passwd", "--state-dir", "--no-colour run true", "-q run true", "--state-dir nowhere run true",
-    "run --state-dir //double/slash true",
-]  # fmt: skip
+def test_every_option_of_run_and_submit_is_compared_here() -> None:
+    for command, table in OF.items():
+        lines = " ".join(line for line in UNDERSTOOD if command in line.split())
+        typed = {word.split("=")[0] for word in lines.split()}
+        assert {flag for flags, *_ in (*table, *GLOBAL_OPTIONS) for flag in flags} <= typed, command
 
 
-@pytest.mark.parametrize("words", LEFT_TO_PYTHON)
+LEFT_TO_PYTHON = """
+--help
+--version
+ps
+run
+run --
+run --help -- true
+submit --help
+run --gp 0.1 true
+run --gpu
+run --gpu -- true
+run --gpu= true
+run --gpu 0 true
+run --gpu -1 true
+run --gpu 1.5 true
+run --gpu 0.3001 true
+run --gpu 1e-1 true
+run --gpu 200000 true
+run --gpu 4 --count 2 true
+run --memory 1GiB true
+run --gpu 1 --memory 8 true
+run --gpu 1 --memory 8G true
+run --gpu 1 --memory 0GiB true
+run --gpu 1 --memory '8 GiB' true
+run --gpu 1 --memory 8GiBs true
+run --gpu 1 --memory 2000000TiB true
+run --gpu 1 --memory .5GiB true
+run --count 0 true
+run --count 100001 true
+run --count +1 true
+run --sharing none true
+run --sharing= true
+run --label rack true
+run --label =r1 true
+run --name -x true
+run --name a/b true
+run --name j-4k9x2m7q8w true
+run --tenant= true
+run --project é true
+run --priority -5 true
+run --priority +5 true
+run --priority 'very high' true
+run --max-time 90 true
+run --max-time 0s true
+run --max-time '1h 30m' true
+run --max-time 99999999w true
+run --no-wait=yes true
+run -q=1 true
+run -qv true
+run --array 3 true
+run -o json true
+submit -q true
+submit --array 0 true
+submit --array 100001 true
+submit -o yaml true
+submit -o=json true
+submit -ojson true
+submit -o= true
+run no-such-command-xyz
+run ./python
+run ''
+run /etc
+run /etc/passwd
+--state-dir
+--no-colour run true
+-q run true
+--state-dir nowhere run true
+run --state-dir //double/slash true
+"""
+
+
+@pytest.mark.parametrize("words", ["", "run --name 'a\nb' true", *LEFT_TO_PYTHON.strip().splitlines()])
 def test_anything_else_is_left_to_python_before_anything_is_sent(programs: Programs, words: str) -> None:
     done = programs.run(programs.front, words, DONE)
     assert (done.code, done.asked) == (FELL_BACK, [])
@@ -160,8 +236,6 @@ def test_python_beside_a_link_to_the_front_door_is_found(programs: Programs, tmp
 
 
 def test_a_state_directory_with_a_long_name_is_reached(programs: Programs, tmp_path: Path) -> None:
-    from tests.unit.native.front_pool import FakePool
-
     far = tmp_path / ("d" * 120)
     pool = FakePool(far)
     programs.pool, before = pool, programs.pool
@@ -211,9 +285,7 @@ def test_waiting_is_told_in_the_same_words_and_once(programs: Programs, how: str
 
 @pytest.mark.parametrize("code", [*catalogue(), "GP-9999"])
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_every_problem_reads_the_same_and_ends_with_the_same_code(
-    programs: Programs, command: str, code: str
-) -> None:
+def test_every_problem_reads_the_same_and_ends_with_the_same_code(programs: Programs, command: str, code: str) -> None:
     programs.both(f"{command} true", problem(code, hint="do this\n\n  \nor that"))
 
 
@@ -287,12 +359,12 @@ def test_a_pool_that_vanishes_under_a_submission_is_told_the_same(programs: Prog
 
 
 def test_a_pool_that_restarts_while_a_job_waits_is_waited_for(programs: Programs) -> None:
+    def vanish() -> bytes:
+        programs.pool.go_away()
+        return HANG_UP
+
     outcomes = []
     for program in (programs.python, programs.front):
-        def vanish() -> bytes:
-            programs.pool.go_away()
-            return HANG_UP
-
         programs.pool.play(http(first(job())), vanish, http(ended(generation=9), 200))
         process = programs.start(program, "run -v true")
         assert process.stderr is not None
@@ -314,14 +386,14 @@ def test_a_pool_that_answers_unavailable_while_a_job_waits_is_asked_again(progra
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: signal.Signals) -> None:
+    def interrupt() -> bytes:
+        os.kill(process.pid, number)
+        with contextlib.suppress(AssertionError):
+            programs.pool.await_asked(3)
+        return HANG_UP
+
     outcomes = []
     for program in (programs.python, programs.front):
-        def interrupt() -> bytes:
-            os.kill(process.pid, number)
-            with contextlib.suppress(AssertionError):
-                programs.pool.await_asked(3)
-            return HANG_UP
-
         ready = http(first(job()))
         stopped = http([ended("stopped", None, signal=15)], 200)
         programs.pool.play(ready, interrupt, stopped, http(ended("stopped", None, signal=15), 200))
@@ -334,13 +406,13 @@ def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: 
 
 
 def test_a_signal_before_the_pool_has_answered_stops_the_job_too(programs: Programs) -> None:
+    def interrupt() -> bytes:
+        os.kill(process.pid, signal.SIGINT)
+        programs.pool.await_asked(2)
+        return HANG_UP
+
     outcomes = []
     for program in (programs.python, programs.front):
-        def interrupt() -> bytes:
-            os.kill(process.pid, signal.SIGINT)
-            programs.pool.await_asked(2)
-            return HANG_UP
-
         programs.pool.play(interrupt, http(first(job())), http([], 200), http(ended("stopped", None, signal=15), 200))
         process = programs.start(program, "run true")
         process.communicate(timeout=20)
