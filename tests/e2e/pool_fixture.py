@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -81,3 +86,45 @@ class RealPool:
 
     def held_milli(self) -> int:
         return sum(card["used_milli"] for card in self.json("gpus"))
+
+
+class Terminal:
+    """Both ends of a terminal; reads with a deadline, so that a silent program fails a test and not the run."""
+
+    def __init__(self, rows: int = 24, columns: int = 80) -> None:
+        self.main, self.side = pty.openpty()
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.seen = b""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.main)
+        os.close(self.side)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.main, keys)
+
+    def until(self, text: bytes) -> None:
+        """Read until the text has been shown."""
+        deadline = time.monotonic() + SECONDS
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} was never shown: {self.seen!r}"
+            self._read(1.0)
+
+    def until_ended(self, process: subprocess.Popen[bytes]) -> int:
+        """Read on until the process has ended; its exit code."""
+        deadline = time.monotonic() + SECONDS
+        while process.poll() is None:
+            assert time.monotonic() < deadline, f"it never ended: {self.seen[-2000:]!r}"
+            self._read(0.1)
+        while self._read(0.0):
+            continue
+        return int(process.returncode)
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self.main], [], [], seconds)
+        if ready:
+            self.seen += os.read(self.main, 65536)
+        return bool(ready)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.client import Pool
-from tests.e2e.pool_fixture import RealPool
+from tests.e2e.pool_fixture import GPUPOOL, RealPool, Terminal
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,6 @@ def test_run_passes_stdin_through_byte_by_byte(pool: RealPool) -> None:
 def test_run_gives_the_program_the_callers_surroundings(pool: RealPool, tmp_path: Path) -> None:
     script = 'pwd; umask; printf "%s\\n" "$MINE"; ulimit -n'
     command = ["bash", "-c", f'umask 027; ulimit -n 512; cd {tmp_path}; exec "$@"', "x"]
-    from tests.e2e.pool_fixture import GPUPOOL
-
     done = subprocess.run(
         [*command, *GPUPOOL, "run", *SHARE, "--", "sh", "-c", script],
         env={**pool.environ, "MINE": "ä b"}, capture_output=True, text=True, check=True,
@@ -233,26 +231,25 @@ def test_the_report_closes_in_every_format(pool: RealPool) -> None:
 
 
 def test_a_program_on_a_terminal_gets_a_terminal(pool: RealPool, tmp_path: Path) -> None:
-    program = "import os, sys; print(sys.stdin.isatty(), os.get_terminal_size(), flush=True)"
+    program = "import os, sys; print(sys.stdin.isatty(), os.get_terminal_size(), input(), flush=True)"
     (tmp_path / "p.py").write_text(program)
-    import pty
-    import sys
+    with Terminal(33, 101) as terminal:
+        ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
+        words = ["run", "--gpu", "0.1", "--", sys.executable, str(tmp_path / "p.py")]
+        with pool.start(*words, **ends, start_new_session=True) as running:
+            terminal.until(b"fence: none")
+            terminal.type(b"typed\r")
+            assert terminal.until_ended(running) == 0
+    assert b"True os.terminal_size(columns=101, lines=33) typed" in terminal.seen
+    assert b"done after 0:0" in terminal.seen
 
-    words = ["--gpu", "0.1", "--", sys.executable, str(tmp_path / "p.py")]
-    main, side = pty.openpty()
-    import fcntl
-    import struct
-    import termios
 
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
-    with pool.start("run", *words, stdin=side, stdout=side, stderr=side, start_new_session=True) as running:
-        os.close(side)
-        seen = b""
-        while b"done after" not in seen:
-            seen += os.read(main, 4096)
-        assert running.wait(60) == 0
-    os.close(main)
-    text = seen.decode()
-    assert "True os.terminal_size(columns=101, lines=33)" in text
-    assert "fence: none" in text.splitlines()[0]
-    assert json.dumps(pool.json("ps")[0]["state"]) == '"done"'
+def test_ctrl_c_typed_on_the_terminal_reaches_the_program(pool: RealPool) -> None:
+    script = "trap 'echo caught; exit 42' INT; echo ready; while :; do sleep 0.1; done"
+    with Terminal() as terminal:
+        ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
+        with pool.start("run", "--gpu", "0.1", "--", "sh", "-c", script, **ends, start_new_session=True) as running:
+            terminal.until(b"ready")
+            terminal.type(b"\x03")
+            assert terminal.until_ended(running) == 42
+    assert b"caught" in terminal.seen

@@ -40,12 +40,18 @@ class _BrokenError(Exception):
 class Endpoint:
     """One place where a pool may listen: a Unix socket's path, or scheme, host and port."""
 
-    __slots__ = ("base", "host", "implied", "path", "port", "tls", "token")
+    __slots__ = ("base", "ca_file", "host", "implied", "path", "port", "tls", "token")
 
     def __init__(
-        self, *, path: str | None = None, url: str | None = None, token: str | None = None, implied: bool = False
+        self,
+        *,
+        path: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        ca_file: str | None = None,
+        implied: bool = False,
     ) -> None:
-        self.path, self.token, self.implied = path, token, implied
+        self.path, self.token, self.ca_file, self.implied = path, token, ca_file, implied
         self.tls, self.host, self.port, self.base = False, "", 0, ""
         if url is not None:
             self._read_url(url)
@@ -73,10 +79,11 @@ def endpoints(settings: ClientSettings) -> list[Endpoint]:
     if settings.state_dir is not None:
         return [Endpoint(path=os.path.join(settings.state_dir, "gpupool.sock"))]
     if settings.url:
-        return [Endpoint(url=settings.url, token=settings.token)]
+        return [Endpoint(url=settings.url, token=settings.token, ca_file=settings.ca_file)]
     saved = saved_login(settings)
     if saved:
-        return [Endpoint(url=saved["url"], token=settings.token or saved.get("token"))]
+        ca_file = settings.ca_file or saved.get("ca_file")
+        return [Endpoint(url=saved["url"], token=settings.token or saved["token"], ca_file=ca_file)]
     from gpupool.base.client_settings import SYSTEM_SOCKET_TEXT
 
     own = os.path.join(settings.own_state_dir, "gpupool.sock")
@@ -232,7 +239,7 @@ class Api:
         missing: GpupoolError | None = None
         for candidate in self._candidates:
             try:
-                connection = _Connection(candidate, self.settings.ca_file)
+                connection = _Connection(candidate)
             except PoolNotRunning as error:
                 missing = missing or error
                 continue
@@ -250,10 +257,10 @@ class Api:
 class _Connection:
     """One socket, and a reader of HTTP/1.1 answers on it."""
 
-    def __init__(self, endpoint: Endpoint, ca_file: str | None) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._buffer = bytearray()
-        self._socket = _open_unix(endpoint) if endpoint.path is not None else _open_tcp(endpoint, ca_file)
+        self._socket = _open_unix(endpoint) if endpoint.path is not None else _open_tcp(endpoint)
 
     def settimeout(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
@@ -395,7 +402,7 @@ def _nobody(endpoint: Endpoint) -> PoolNotRunning:
     return PoolNotRunning(f"no pool is running at {directory}", hint=f"start one: gpupool up{where}")
 
 
-def _open_tcp(endpoint: Endpoint, ca_file: str | None) -> Socket:
+def _open_tcp(endpoint: Endpoint) -> Socket:
     import socket
 
     try:
@@ -405,14 +412,14 @@ def _open_tcp(endpoint: Endpoint, ca_file: str | None) -> Socket:
         raise PoolNotRunning(
             f"no pool answers at {endpoint}: {_text(error)}", hint="check the address in GPUPOOL_URL or `gpupool login`"
         ) from None
-    return _wrapped(made, endpoint, ca_file) if endpoint.tls else made
+    return _wrapped(made, endpoint) if endpoint.tls else made
 
 
-def _wrapped(made: TcpSocket, endpoint: Endpoint, ca_file: str | None) -> Socket:
+def _wrapped(made: TcpSocket, endpoint: Endpoint) -> Socket:
     import ssl
 
     try:
-        return ssl.create_default_context(cafile=ca_file).wrap_socket(made, server_hostname=endpoint.host)
+        return ssl.create_default_context(cafile=endpoint.ca_file).wrap_socket(made, server_hostname=endpoint.host)
     except (ssl.SSLError, OSError) as error:
         made.close()
         raise PoolNotRunning(

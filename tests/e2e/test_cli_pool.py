@@ -1,0 +1,270 @@
+"""The pool's own life by the command line: up, a second up, kill -9, up again, doctor, down, purge, people, TCP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool import __version__
+from tests.e2e.pool_fixture import GPUPOOL, RealPool, Terminal
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[RealPool]:
+    with RealPool(tmp_path / "pool", "2xL40S") as running:
+        yield running
+
+
+def test_up_says_what_is_there_and_what_to_type_next(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    try:
+        lines = pool.up("--sim", "2x2xH200").splitlines()
+        assert lines[0] == f"gpupool {__version__} is up (pid {pool.server_pid()})"
+        assert lines[1] == "  4 cards on 2 nodes: 4 × H200   SIMULATED"
+        assert f"  listening  {tmp_path}/pool/gpupool.sock" in lines
+        assert lines[-1] == "stop: gpupool down     (ends its jobs; --purge also removes its state)"
+    finally:
+        pool.do("down", "--purge", "--yes")
+
+
+def test_a_second_up_on_the_same_state_is_refused_with_the_pid(pool: RealPool) -> None:
+    done = pool.run("up", "-d")
+    assert done.returncode == 6
+    assert done.stderr.startswith(
+        f"gpupool: GP-4003: a pool is already running on {pool.state_dir} (pid {pool.server_pid()})"
+    )
+
+
+def test_jobs_outlive_a_server_killed_with_9_and_the_client_does_not_notice(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "0.5", "--name", "background", "--", "sleep", "600")
+    script = "echo begin; read line; echo got $line; exit 5"
+    with pool.start(
+        "run", "--gpu", "0.3", "--name", "front", "--", "sh", "-c", script, stdin=subprocess.PIPE
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"begin\n"
+        pool.until_state("background", "running")
+        os.kill(pool.server_pid(), signal.SIGKILL)
+        pool.until(lambda: pool.run("ps").returncode == 7, "the pool is gone")
+        pool.up()
+        states = {job["name"]: job["state"] for job in pool.json("ps", "--live")}
+        assert states == {"background": "running", "front": "running"}
+        out, _ = client.communicate(b"it\n", timeout=60)
+    assert (client.returncode, out) == (5, b"got it\n")
+    assert pool.held_milli() == 500
+
+
+def test_a_program_that_ends_while_the_server_is_away_still_passes_its_code(pool: RealPool) -> None:
+    with pool.start(
+        "run", "--gpu", "0.3", "--name", "f", "--", "sh", "-c", "echo b; read l; exit 9", stdin=subprocess.PIPE
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"b\n"
+        os.kill(pool.server_pid(), signal.SIGKILL)
+        pool.until(lambda: pool.run("ps").returncode == 7, "the pool is gone")
+        assert client.stdin is not None
+        client.stdin.write(b"x\n")
+        client.stdin.close()
+        pool.up()
+        assert client.wait(60) == 9
+    assert pool.until_state("f", "failed")["exit_code"] == 9
+    assert pool.held_milli() == 0
+
+
+def test_down_ends_jobs_first_and_up_starts_the_same_cards_again(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "1", "--name", "j", "--", "sleep", "600")
+    refused = pool.run("down")
+    assert refused.returncode == 2
+    assert "will end j of default" in refused.stdout
+    assert refused.stderr.startswith("gpupool: GP-1005: nothing was done")
+    assert "j stopped\nthe server has stopped\n" in pool.do("down", "--yes")
+    assert pool.run("ps").returncode == 7
+    assert "2 cards on 1 node: 2 × L40S   SIMULATED" in pool.up()
+    assert pool.job("j")["state"] == "stopped"
+    assert pool.held_milli() == 0
+
+
+def test_purge_leaves_nothing(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    pool.up("--sim", "1xT4")
+    pool.do("submit", "--gpu", "1", "--", "sleep", "600")
+    assert f"removed {tmp_path}/pool" in pool.do("down", "--purge", "--yes") or not (tmp_path / "pool").exists()
+    assert not (tmp_path / "pool").exists()
+    assert pool.run("down", "--purge", "--yes").returncode == 0
+
+
+def test_purge_works_when_the_server_is_dead_and_ends_its_jobs(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    pool.up("--sim", "1xT4")
+    pool.do("submit", "--gpu", "1", "--name", "left", "--", "sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 600")
+    pool.until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the job has begun")
+    program = int((tmp_path / "pid").read_text())
+    os.kill(pool.server_pid(), signal.SIGKILL)
+    pool.until(lambda: pool.run("ps").returncode == 7, "the pool is gone")
+    assert Path(f"/proc/{program}").exists()
+    pool.do("down", "--purge", "--yes")
+    assert not (tmp_path / "pool").exists()
+    assert not Path(f"/proc/{program}").exists()
+
+
+def test_purge_touches_nothing_that_is_not_a_pools(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    pool = RealPool(tmp_path / "mine")
+    done = pool.run("down", "--purge", "--yes")
+    assert done.returncode == 7
+    assert "GP-5003" in done.stderr
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "x"
+
+
+def test_the_doctor_works_with_and_without_a_pool(pool: RealPool) -> None:
+    with_pool = pool.json("doctor")
+    assert (with_pool["version"], {c["state"] for c in with_pool["checks"]} <= {"ok", "warn"}) == (__version__, True)
+    assert with_pool["server"]["pid"] == pool.server_pid()
+    pool.do("down", "--yes")
+    without = pool.run("doctor")
+    assert without.returncode == 0
+    assert f"no pool is running at {pool.state_dir}" in without.stdout
+    assert pool.json("doctor")["server"] is None
+
+
+def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    try:
+        with pool.start("up", "--sim", "1xT4") as running:
+            pool.until(lambda: pool.run("ps").returncode == 0, "the pool answers")
+            pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
+            pool.until_state("stays", "running")
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=60)
+        assert running.returncode == 130
+        assert b"Ctrl-C stops the server; jobs keep running" in out
+        assert b"its jobs go on" in err
+        pool.up()
+        assert pool.job("stays")["state"] == "running"
+    finally:
+        pool.do("down", "--purge", "--yes", "--grace", "0")
+
+
+def test_tenants_quotas_users_and_tokens(pool: RealPool) -> None:
+    pool.do("tenant", "create", "nlp", "--gpus", "0.5", "--borrow-gpus", "0.5")
+    pool.do("user", "add", "alice", "--tenant", "nlp")
+    refused = pool.run("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("gpupool: GP-2002: ")
+    pool.do("quota", "set", "nlp", "--gpus", "none")
+    assert pool.json("quota", "show", "nlp")["nominal_milli"] is None
+    pool.do("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
+    token = pool.do("token", "create", "--user", "alice", "--label", "x").strip()
+    assert token.startswith("gpp_")
+    (listed,) = pool.json("token", "list", "--user", "alice")
+    assert listed["token"] is None
+    pool.do("token", "revoke", listed["id"])
+    assert pool.json("token", "list", "--user", "alice") == []
+    pool.do("user", "remove", "alice", "--yes")
+    pool.do("tenant", "delete", "nlp", "--yes")
+    assert pool.run("tenant", "show", "nlp").returncode == 5
+
+
+def test_cards_are_released_drained_and_adopted(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "1", "--name", "holds", "--", "sleep", "600")
+    held = pool.until_state("holds", "running")["device"]
+    refused = pool.run("release", held)
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("gpupool: GP-2008: ")
+    assert "draining" in pool.do("release", held, "--drain")
+    pool.do("stop", "holds")
+    pool.until(lambda: pool.json("gpus", "--state", "observed"), "the card is released")
+    assert f"{held} (L40S) adopted" in pool.do("adopt", "all")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_login_over_tcp_runs_jobs_as_the_bound_user_and_follows_their_output(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    port = free_port()
+    try:
+        pool.up("--sim", "1xT4", "--listen", f"127.0.0.1:{port}")
+        once = pool.do("token", "create", "--once").strip()
+        other = {**pool.environ, "HOME": str(tmp_path / "elsewhere")}
+        other.pop("GPUPOOL_STATE_DIR")
+
+        def there(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*GPUPOOL, *words], env=other, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            )
+
+        assert there("login", f"http://127.0.0.1:{port}", stdin="gpp_wrong\n").returncode == 4
+        said = there("login", f"http://127.0.0.1:{port}", stdin=once + "\n")
+        assert said.returncode == 0, said.stderr
+        assert there("whoami", "-o", "json").stdout.count('"local": false') == 1
+        assert there("login", f"http://127.0.0.1:{port}", stdin=once + "\n").returncode == 4
+        ran = there("run", "--gpu", "0.5", "--", "sh", "-c", "echo there; exit 3")
+        if os.getuid() == 0:  # over TCP nothing ever runs as uid 0
+            assert ran.returncode == 3
+            assert ran.stderr.startswith("gpupool: GP-2005: ")
+        else:
+            assert (ran.returncode, ran.stdout) == (3, "there\n")
+        assert there("login", "--forget").returncode == 0
+        assert there("whoami").returncode == 7
+    finally:
+        pool.do("down", "--purge", "--yes")
+
+
+def test_a_taken_port_is_said(tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = pool.run("up", "-d", "--sim", "1xT4", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert done.returncode == 7
+    assert done.stderr.startswith("gpupool: GP-5007: ")
+    pool.do("down", "--purge", "--yes")
+
+
+@pytest.mark.parametrize("words", [["--sim", "4xL40X"], ["--sim", "0xT4"], ["--listen", "nowhere"]])
+def test_a_start_that_makes_no_sense_is_refused(words: list[str], tmp_path: Path) -> None:
+    pool = RealPool(tmp_path / "pool")
+    done = pool.run("up", "-d", *words)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("gpupool: GP-10")
+    pool.run("down", "--purge", "--yes")
+
+
+def test_top_lives_on_a_terminal_and_leaves_it_sane(pool: RealPool) -> None:
+    pool.environ["TERM"] = "xterm"
+    with Terminal() as terminal:
+        before = termios.tcgetattr(terminal.side)
+        ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
+        with pool.start("top", "--interval", "600", **ends, start_new_session=True) as running:
+            terminal.until(b"sim-0:1")
+            pool.do("submit", "--gpu", "0.5", "--name", "shown", "--", "sleep", "600")
+            terminal.until(b"shown")  # by its event: the next timed look is ten minutes away
+            terminal.type(b"q")
+            assert terminal.until_ended(running) == 0
+        assert termios.tcgetattr(terminal.side) == before
+    assert b"SIMULATED" in terminal.seen
+
+
+def test_ctrl_c_ends_top_without_a_traceback_and_leaves_the_terminal_sane(pool: RealPool) -> None:
+    pool.environ["TERM"] = "xterm"
+    with Terminal() as terminal:
+        before = termios.tcgetattr(terminal.side)
+        ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
+        with pool.start("top", **ends, start_new_session=True) as running:
+            terminal.until(b"sim-0:1")
+            running.send_signal(signal.SIGINT)
+            assert terminal.until_ended(running) == 130
+        assert termios.tcgetattr(terminal.side) == before
+    assert b"Traceback" not in terminal.seen
