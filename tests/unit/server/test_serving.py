@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -117,6 +118,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "gpupool.sock"
 
 
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that other accounts may enter; pytest closes its own to them, also while a test runs."""
+    with tempfile.TemporaryDirectory(prefix="gp-test-") as name:
+        os.chmod(name, 0o711)
+        yield Path(name)
+
+
 def test_the_caller_is_known_by_the_kernel(path: Path) -> None:
     with running(UnixListener(path)):
         peer = ask(path)[1]["peer"]
@@ -126,11 +135,9 @@ def test_the_caller_is_known_by_the_kernel(path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("count", [0, 3, 1000])
-def test_another_unix_user_is_known_with_all_its_groups(path: Path, count: int) -> None:
+def test_another_unix_user_is_known_with_all_its_groups(open_directory: Path, count: int) -> None:
+    path = open_directory / "gpupool.sock"
     groups = list(range(5000, 5000 + count))
-    path.parent.chmod(0o711)
-    for parent in path.parents[1:3]:
-        parent.chmod(0o711)
     script = f"""
     import os, socket
     os.setgroups({groups}); os.setgid(4002); os.setuid(4001)
