@@ -59,7 +59,7 @@ def test_a_pool_beyond_the_limits_is_refused_with_the_limits(spec: str) -> None:
     with pytest.raises(BadMachine) as caught:
         parse_sim(spec)
     assert caught.value.message.startswith("too large to simulate: ")
-    assert caught.value.hint == "the limits are 10000 nodes, 128 cards on a node, 20000 cards in all."
+    assert caught.value.hint == "the limits are 10000 nodes, 128 cards on a node, 20000 cards in all"
 
 
 @pytest.mark.parametrize("spec", ["", " ", "x", "4x", "4xL40S,", "+", "4xL40S++T4", "!!", "🙂", "2x4xL40S+T4", "\0"])
