@@ -1,15 +1,21 @@
-"""The reference pages that are made from the code itself: error codes, lifecycles, metrics. Run by `make docs`."""
+"""The reference pages that are made from the code itself: error codes, lifecycles, the API. Run by `make docs`."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import catalogue
 from gpupool.model import allocation, device, job, reservation
+from gpupool.server.app import create_app
+from gpupool.server.compose import compose
+from gpupool.server.config import ServerConfig
 from gpupool.server.problems import status_of
+from gpupool.store.database import Store, connect
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -52,7 +58,14 @@ def lifecycles_page() -> str:
     return "\n".join([*parts, ""])
 
 
-PAGES = {"errors.md": errors_page, "lifecycles.md": lifecycles_page}
+def openapi_page() -> str:
+    """The whole HTTP API, as the server itself describes it at /openapi.json."""
+    store = Store(connect("sqlite://"), LedgerClock())
+    app = create_app(ServerConfig(state_dir=""), compose(store, owner_uid=0))
+    return json.dumps(app.openapi(), indent=1, ensure_ascii=False) + "\n"
+
+
+PAGES = {"errors.md": errors_page, "lifecycles.md": lifecycles_page, "openapi.json": openapi_page}
 
 
 def main(check: bool) -> int:
