@@ -7,7 +7,7 @@ written here and nowhere else, so that they cannot drift apart.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,69 @@ from gpupool.tenancy.tables import tenants
 
 Row = sa.Row[Any]
 
+# Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
+_PENDING = sa.select(
+    jobs.c.id, jobs.c.public_id, jobs.c.claim_id, jobs.c.tenant_id, jobs.c.project_id, jobs.c.user_id, jobs.c.name
+).where(jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)), jobs.c.state == JobState.PENDING)
+_START_JOBS = (
+    jobs.update()
+    .where(jobs.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(state=JobState.STARTING, reason="", placed_ns=sa.bindparam("placed"), generation=jobs.c.generation + 1)
+)
+_TAKE_CARD = (
+    devices.update()
+    .where(
+        devices.c.uuid == sa.bindparam("card"),
+        devices.c.generation == sa.bindparam("read"),
+        devices.c.state == DeviceState.ADOPTED,
+    )
+    .values(
+        used_milli=devices.c.used_milli + sa.bindparam("milli"),
+        used_bytes=devices.c.used_bytes + sa.bindparam("bytes"),
+        shares=devices.c.shares + sa.bindparam("more"),
+        generation=devices.c.generation + 1,
+    )
+)
+_FREE_CARD = (
+    devices.update()
+    .where(devices.c.id == sa.bindparam("card"))
+    .values(
+        used_milli=devices.c.used_milli - sa.bindparam("milli"),
+        used_bytes=devices.c.used_bytes - sa.bindparam("bytes"),
+        shares=devices.c.shares - sa.bindparam("fewer"),
+        generation=devices.c.generation + 1,
+    )
+)
+_CARDS = sa.select(
+    devices.c.id,
+    devices.c.uuid,
+    devices.c.node_id,
+    devices.c.used_milli,
+    devices.c.used_bytes,
+    devices.c.generation,
+    nodes.c.agent,
+).join(nodes, nodes.c.id == devices.c.node_id)
+_CARDS_BY_UUID = _CARDS.where(devices.c.uuid.in_(sa.bindparam("cards", expanding=True)))
+_CARDS_BY_ID = _CARDS.where(devices.c.id.in_(sa.bindparam("cards", expanding=True)))
+_NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
+_RELEASE = (
+    allocations.update()
+    .where(allocations.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(state=AllocationState.RELEASED, released_ns=sa.bindparam("released"))
+)
+_NEW_SEAT = seats.insert()
+_SEATS = sa.select(seats).where(seats.c.allocation_id.in_(sa.bindparam("allocations", expanding=True)))
+_HOLD = (
+    tenants.update()
+    .where(tenants.c.id == sa.bindparam("tenant"))
+    .values(
+        held_milli=tenants.c.held_milli + sa.bindparam("milli"),
+        held_memory_bytes=tenants.c.held_memory_bytes + sa.bindparam("bytes"),
+        generation=tenants.c.generation + 1,
+    )
+    .returning(*tenants.c)
+)
+
 
 @dataclass(frozen=True)
 class Granted:
@@ -50,76 +113,50 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
     gone = tuple(placement.job for placement in placements if placement.job not in pending)
     if not valid:
         return Granted((), (), ()), gone
-    ids = _take_cards(write, valid)
+    cards = _take_cards(write, valid)
     by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
     for placement in valid:
         held = by_tenant[pending[placement.job].tenant_id]
         held["milli"] += sum(seat.gpu_milli for seat in placement.seats)
         held["bytes"] += sum(seat.memory_bytes for seat in placement.seats)
-    _insert(write, metering, valid, pending, ids)
+    _insert(write, metering, valid, pending, cards)
     _start_jobs(write, valid, pending)
-    return Granted(
-        tuple(placement.job for placement in valid), card_notes(write, ids.values()), hold(write, by_tenant)
-    ), gone
+    return Granted(tuple(placement.job for placement in valid), _notes(cards.values()), hold(write, by_tenant)), gone
 
 
 def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:
-    query = sa.select(
-        jobs.c.id, jobs.c.public_id, jobs.c.claim_id, jobs.c.tenant_id, jobs.c.project_id, jobs.c.user_id, jobs.c.name
-    ).where(jobs.c.public_id.in_(wanted), jobs.c.state == JobState.PENDING)
-    return {row.public_id: row for row in write.execute(query)}
+    return {row.public_id: row for row in write.execute(_PENDING, {"jobs": list(wanted)})}
 
 
-def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, int]:
-    """Add every card's new seats to its row, if the row is still the one the plan has read."""
+def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, Row]:
+    """Add each card's new seats to its row, if that is still the one the plan has read. The rows as they are now."""
     read: dict[str, int] = {}
     taken: dict[str, Counter[str]] = defaultdict(Counter)
     for placement in placements:
         for seat, generation in zip(placement.seats, placement.generations, strict=True):
             read.setdefault(seat.device, generation)
             taken[seat.device].update(milli=seat.gpu_milli, bytes=seat.memory_bytes, shares=1)
-    statement = (
-        devices.update()
-        .where(
-            devices.c.uuid == sa.bindparam("card"),
-            devices.c.generation == sa.bindparam("read"),
-            devices.c.state == DeviceState.ADOPTED,
-        )
-        .values(
-            used_milli=devices.c.used_milli + sa.bindparam("milli"),
-            used_bytes=devices.c.used_bytes + sa.bindparam("bytes"),
-            shares=devices.c.shares + sa.bindparam("more"),
-            generation=devices.c.generation + 1,
-        )
-    )
     rows = [
         {"card": uuid, "read": read[uuid], "milli": use["milli"], "bytes": use["bytes"], "more": use["shares"]}
         for uuid, use in taken.items()
     ]
-    if write.execute(statement, rows).rowcount != len(rows):
+    if write.execute(_TAKE_CARD, rows).rowcount != len(rows):
         raise StaleGeneration("a card changed while the plan was made", hint="plan again")
-    found = write.execute(sa.select(devices.c.uuid, devices.c.id).where(devices.c.uuid.in_(list(taken))))
-    return {row.uuid: row.id for row in found}
+    return {row.uuid: row for row in write.execute(_CARDS_BY_UUID, {"cards": list(taken)})}
 
 
 def _insert(
-    write: Write, metering: Metering, placements: Sequence[Placement], pending: dict[str, Row], ids: dict[str, int]
+    write: Write, metering: Metering, placements: Sequence[Placement], pending: dict[str, Row], cards: dict[str, Row]
 ) -> None:
     generation = write.touch_ledger()
-    node_rows = {
-        row.name: row
-        for row in write.execute(
-            sa.select(nodes.c.id, nodes.c.name, nodes.c.agent).where(nodes.c.name.in_({p.node for p in placements}))
-        )
-    }
     made = write.execute(
-        allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True),
+        _NEW_ALLOCATION,
         [
             {
                 "public_id": new_id("a"),
                 "job_id": pending[placement.job].id,
                 "claim_id": pending[placement.job].claim_id,
-                "node_id": node_rows[placement.node].id,
+                "node_id": cards[placement.seats[0].device].node_id,
                 "state": AllocationState.GRANTED,
                 "generation": generation,
                 "why": placement.why[:200],
@@ -134,21 +171,17 @@ def _insert(
     for allocation, placement in zip(made, placements, strict=True):
         job = pending[placement.job]
         for seat in placement.seats:
-            where = {"allocation_id": allocation, "device_id": ids[seat.device], "gpu_milli": seat.gpu_milli}
+            where = {"allocation_id": allocation, "device_id": cards[seat.device].id, "gpu_milli": seat.gpu_milli}
             taken.append({**where, "memory_bytes": seat.memory_bytes})
             owner = {"tenant_id": job.tenant_id, "project_id": job.project_id, "user_id": job.user_id}
             metered.append({**where, **owner, "job_id": job.id, "memory_mib": seat.memory_bytes // MIB})
-    write.execute(seats.insert(), taken)
+    write.execute(_NEW_SEAT, taken)
     metering.open_seats(write, metered)
-    write.announce(*(("node", row.agent) for row in node_rows.values()))
+    write.announce(*(("node", card.agent) for card in cards.values()))
 
 
 def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> None:
-    write.execute(
-        jobs.update()
-        .where(jobs.c.public_id.in_([placement.job for placement in placements]))
-        .values(state=JobState.STARTING, reason="", placed_ns=write.now_ns, generation=jobs.c.generation + 1)
-    )
+    write.execute(_START_JOBS, {"ids": [row.id for row in pending.values()], "placed": write.now_ns})
     for placement in placements:
         job = pending[placement.job]
         write.event(
@@ -160,46 +193,30 @@ def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str
         write.announce(("job", placement.job))
 
 
-def give_back(write: Write, metering: Metering, fleet: Fleet, allocation_ids: Iterable[int]) -> Granted:
-    """Release allocations that are held: seats, cards, holdings and the meter. A second time changes nothing."""
-    held = write.execute(
-        sa.select(allocations.c.id, jobs.c.tenant_id)
-        .join(jobs, jobs.c.id == allocations.c.job_id)
-        .where(allocations.c.id.in_(list(allocation_ids)), allocations.c.state != AllocationState.RELEASED)
-    ).all()
-    if not held:
+def give_back(write: Write, metering: Metering, fleet: Fleet, tenant_of: Mapping[int, int]) -> Granted:
+    """Release allocations that are held, given with their tenants: seats, cards, holdings and the meter."""
+    if not tenant_of:
         return Granted((), (), ())
-    tenant_of = {row.id: row.tenant_id for row in held}
     freed: dict[int, Counter[str]] = defaultdict(Counter)
     by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
-    for seat in write.execute(sa.select(seats).where(seats.c.allocation_id.in_(list(tenant_of)))):
+    for seat in write.execute(_SEATS, {"allocations": list(tenant_of)}):
         use = {"milli": seat.gpu_milli, "bytes": seat.memory_bytes}
         freed[seat.device_id].update(use, shares=1)
         by_tenant[tenant_of[seat.allocation_id]].subtract(use)
     _free_cards(write, freed)
-    write.execute(
-        allocations.update()
-        .where(allocations.c.id.in_(list(tenant_of)))
-        .values(state=AllocationState.RELEASED, released_ns=write.now_ns)
-    )
+    write.execute(_RELEASE, {"ids": list(tenant_of), "released": write.now_ns})
     for allocation in tenant_of:
         metering.close_allocation(write, allocation)
     write.touch_ledger()
     fleet.settle(write, list(freed))
     write.announce("queue")
-    return Granted((), card_notes(write, freed), hold(write, by_tenant))
+    notes = _notes(write.execute(_CARDS_BY_ID, {"cards": list(freed)}))
+    return Granted((), notes, hold(write, by_tenant))
 
 
 def _free_cards(write: Write, freed: dict[int, Counter[str]]) -> None:
     write.execute(
-        devices.update()
-        .where(devices.c.id == sa.bindparam("card"))
-        .values(
-            used_milli=devices.c.used_milli - sa.bindparam("milli"),
-            used_bytes=devices.c.used_bytes - sa.bindparam("bytes"),
-            shares=devices.c.shares - sa.bindparam("fewer"),
-            generation=devices.c.generation + 1,
-        ),
+        _FREE_CARD,
         [
             {"card": card, "milli": use["milli"], "bytes": use["bytes"], "fewer": use["shares"]}
             for card, use in freed.items()
@@ -209,23 +226,11 @@ def _free_cards(write: Write, freed: dict[int, Counter[str]]) -> None:
 
 def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:
     """Add to what tenants hold; their rows as they are now."""
-    write.execute(
-        tenants.update()
-        .where(tenants.c.id == sa.bindparam("tenant"))
-        .values(
-            held_milli=tenants.c.held_milli + sa.bindparam("milli"),
-            held_memory_bytes=tenants.c.held_memory_bytes + sa.bindparam("bytes"),
-            generation=tenants.c.generation + 1,
-        ),
-        [{"tenant": tenant, "milli": use["milli"], "bytes": use["bytes"]} for tenant, use in by_tenant.items()],
+    return tuple(
+        write.execute(_HOLD, {"tenant": tenant, "milli": use["milli"], "bytes": use["bytes"]}).one()
+        for tenant, use in by_tenant.items()
     )
-    return tuple(write.execute(sa.select(tenants).where(tenants.c.id.in_(list(by_tenant)))))
 
 
-def card_notes(write: Write, ids: Iterable[int]) -> tuple[CardNote, ...]:
-    rows = write.execute(
-        sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation).where(
-            devices.c.id.in_(list(ids))
-        )
-    )
-    return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in rows)
+def _notes(cards: Iterable[Row]) -> tuple[CardNote, ...]:
+    return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in cards)

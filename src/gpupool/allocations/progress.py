@@ -34,6 +34,33 @@ STOP_REASONS = {
     "down": "stopped with the pool",
 }
 
+# Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
+_FOUND = (
+    sa.select(
+        allocations.c.id.label("allocation_id"),
+        allocations.c.public_id.label("allocation"),
+        allocations.c.state.label("allocation_state"),
+        allocations.c.generation,
+        jobs.c.id.label("job_id"),
+        jobs.c.public_id.label("job"),
+        jobs.c.name,
+        jobs.c.state,
+        jobs.c.attached,
+        jobs.c.tenant_id,
+        jobs.c.claim_id,
+        jobs.c.stop_requested,
+    )
+    .join(jobs, jobs.c.id == allocations.c.job_id)
+    .join(nodes, nodes.c.id == allocations.c.node_id)
+    .where(
+        allocations.c.public_id.in_(sa.bindparam("allocations", expanding=True)),
+        nodes.c.agent == sa.bindparam("of_agent"),
+    )
+)
+_SET_ALLOCATION = allocations.update().where(allocations.c.id == sa.bindparam("allocation"))
+_SET_JOB = jobs.update().where(jobs.c.id == sa.bindparam("job")).values(generation=jobs.c.generation + 1)
+_FORGET_LAUNCH = launches.delete().where(launches.c.job_id == sa.bindparam("job"))
+
 
 @dataclass
 class Told:
@@ -49,7 +76,7 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
     """Apply a node's reports in order, in one transaction."""
     told = Told()
     found = _allocations(write, agent, {report.allocation for report in reports})
-    release: list[int] = []
+    release: dict[int, int] = {}
     for report in reports:
         # A second report on one allocation must see what the first has changed.
         row = found.pop(report.allocation, None) or _allocations(write, agent, {report.allocation}).get(
@@ -63,34 +90,15 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
         if report.state in ("prepared", "running"):
             _progress(write, row, report)
         else:
-            release.append(row.allocation_id)
+            release[row.allocation_id] = row.tenant_id
             _ended(write, row, report, told)
-    if release:
-        told.granted = give_back(write, metering, fleet, release)
+    told.granted = give_back(write, metering, fleet, release)
     return told
 
 
 def _allocations(write: Write, agent: str, wanted: Iterable[str]) -> dict[str, Row]:
-    query = (
-        sa.select(
-            allocations.c.id.label("allocation_id"),
-            allocations.c.public_id.label("allocation"),
-            allocations.c.state.label("allocation_state"),
-            allocations.c.generation,
-            jobs.c.id.label("job_id"),
-            jobs.c.public_id.label("job"),
-            jobs.c.name,
-            jobs.c.state,
-            jobs.c.attached,
-            jobs.c.tenant_id,
-            jobs.c.claim_id,
-            jobs.c.stop_requested,
-        )
-        .join(jobs, jobs.c.id == allocations.c.job_id)
-        .join(nodes, nodes.c.id == allocations.c.node_id)
-        .where(allocations.c.public_id.in_(list(wanted)), nodes.c.agent == agent)
-    )
-    return {row.allocation: row for row in write.execute(query)}
+    rows = write.execute(_FOUND, {"allocations": list(wanted), "of_agent": agent})
+    return {row.allocation: row for row in rows}
 
 
 def _progress(write: Write, row: Row, report: ReportIn) -> None:
@@ -98,7 +106,7 @@ def _progress(write: Write, row: Row, report: ReportIn) -> None:
     values: dict[str, Any] = {"fence": report.fence, "attach_socket": report.attach_socket}
     if row.allocation_state == AllocationState.GRANTED:
         values["state"] = AllocationState.PREPARED
-    write.execute(allocations.update().where(allocations.c.id == row.allocation_id).values(values))
+    write.execute(_SET_ALLOCATION, {"allocation": row.allocation_id, **values})
     new = JobState.RUNNING if report.state == "running" else JobState.STARTING
     if row.state == new or not may(JobState(row.state), new):
         if report.state == "prepared" and row.state == JobState.STARTING:
@@ -131,7 +139,7 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
             **({"started_ns": report.started_ns} if report.started_ns else {}),
         },
     )
-    write.execute(launches.delete().where(launches.c.job_id == row.job_id))
+    write.execute(_FORGET_LAUNCH, {"job": row.job_id})
     data = {"name": row.name, "state": str(state), "reason": reason, "exit_code": report.exit_code}
     write.event("job.ended", row.job, tenant_id=row.tenant_id, data=data)
     told.ended.append(row.job)
@@ -175,7 +183,7 @@ def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
 
 
 def _set_job(write: Write, row: Row, values: dict[str, Any]) -> None:
-    write.execute(jobs.update().where(jobs.c.id == row.job_id).values(generation=jobs.c.generation + 1, **values))
+    write.execute(_SET_JOB, {"job": row.job_id, **values})
     write.announce(("job", row.job))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,68 @@ _JOB = (
     .join(projects, projects.c.id == jobs.c.project_id)
     .join(users, users.c.id == jobs.c.user_id)
 )
+
+_ONE = _JOB.where(jobs.c.id == sa.bindparam("job"))
+_GRANTS = (
+    sa.select(
+        allocations.c.id,
+        allocations.c.job_id,
+        allocations.c.why,
+        allocations.c.fence,
+        allocations.c.attach_socket,
+        seats.c.gpu_milli,
+        seats.c.memory_bytes,
+        devices.c.uuid,
+        devices.c.idx,
+        devices.c.model,
+        devices.c.simulated,
+        nodes.c.name.label("node"),
+    )
+    .join(seats, seats.c.allocation_id == allocations.c.id)
+    .join(devices, devices.c.id == seats.c.device_id)
+    .join(nodes, nodes.c.id == devices.c.node_id)
+    .where(allocations.c.job_id.in_(sa.bindparam("jobs", expanding=True)))
+    .order_by(allocations.c.id, devices.c.idx)
+)
+_SEATS = (
+    sa.select(seats, devices.c.uuid, devices.c.idx, devices.c.model)
+    .join(devices, devices.c.id == seats.c.device_id)
+    .where(seats.c.allocation_id.in_(sa.bindparam("allocations", expanding=True)))
+    .order_by(seats.c.allocation_id, devices.c.idx)
+)
+_WORK = (
+    sa.select(
+        allocations.c.id,
+        allocations.c.public_id.label("allocation"),
+        allocations.c.state.label("allocation_state"),
+        allocations.c.generation,
+        allocations.c.work_seq,
+        jobs.c.public_id.label("job"),
+        jobs.c.name.label("job_name"),
+        jobs.c.state,
+        jobs.c.attached,
+        jobs.c.stop_requested,
+        jobs.c.stop_grace_s,
+        claims.c.sharing,
+        claims.c.max_seconds,
+        tenants.c.name.label("tenant"),
+        users.c.name.label("user"),
+        launches.c.spec,
+    )
+    .join(nodes, nodes.c.id == allocations.c.node_id)
+    .join(jobs, jobs.c.id == allocations.c.job_id)
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .join(users, users.c.id == jobs.c.user_id)
+    .outerjoin(launches, launches.c.job_id == jobs.c.id)
+    .where(
+        nodes.c.agent == sa.bindparam("of_agent"),
+        allocations.c.state != sa.literal_column("'released'"),
+        allocations.c.work_seq > sa.bindparam("after"),
+    )
+    .order_by(allocations.c.work_seq, allocations.c.id)
+)
+"""The states are the partial index's own words; see `tables.IS_LIVE`."""
 
 
 @dataclass(frozen=True)
@@ -179,53 +241,39 @@ def _key(table: sa.Table, name: str) -> sa.ScalarSelect[int]:
 
 
 def one(connection: sa.Connection, job_id: int, why: Why) -> JobOut:
-    rows = connection.execute(_JOB.where(jobs.c.id == job_id)).all()
+    rows = connection.execute(_ONE, {"job": job_id}).all()
     return describe(connection, rows, why)[0]
 
 
 def describe(connection: sa.Connection, rows: Sequence[Row], why: Why) -> list[JobOut]:
-    """Job rows as they are shown: two more queries, however many rows."""
+    """Job rows as they are shown: one more query, however many rows."""
     granted = _grants(connection, [row.id for row in rows])
-    taken = _seats(connection, [grant.id for grant in granted.values()])
-    return [_job_out(row, granted.get(row.id), taken, why) for row in rows]
+    return [_job_out(row, granted.get(row.id, ()), why) for row in rows]
 
 
-def _grants(connection: sa.Connection, job_ids: Sequence[int]) -> dict[int, Row]:
-    """Each job's latest allocation."""
-    if not job_ids:
-        return {}
-    query = (
-        sa.select(allocations, nodes.c.name.label("node"))
-        .join(nodes, nodes.c.id == allocations.c.node_id)
-        .where(allocations.c.job_id.in_(job_ids))
-        .order_by(allocations.c.id)
-    )
-    return {row.job_id: row for row in connection.execute(query)}
+def _grants(connection: sa.Connection, job_ids: Sequence[int]) -> dict[int, list[Row]]:
+    """The seats of each job's latest allocation, a row each."""
+    found: dict[int, list[Row]] = {}
+    for row in connection.execute(_GRANTS, {"jobs": list(job_ids)}) if job_ids else ():
+        if row.job_id in found and found[row.job_id][0].id == row.id:
+            found[row.job_id].append(row)
+        else:
+            found[row.job_id] = [row]
+    return found
 
 
 def _seats(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
-    if not allocation_ids:
-        return found
-    query = (
-        sa.select(
-            seats, devices.c.uuid, devices.c.idx, devices.c.model, devices.c.simulated, nodes.c.name.label("node")
-        )
-        .join(devices, devices.c.id == seats.c.device_id)
-        .join(nodes, nodes.c.id == devices.c.node_id)
-        .where(seats.c.allocation_id.in_(allocation_ids))
-        .order_by(seats.c.allocation_id, devices.c.idx)
-    )
-    for row in connection.execute(query):
+    for row in connection.execute(_SEATS, {"allocations": list(allocation_ids)}) if allocation_ids else ():
         found[row.allocation_id].append(row)
     return found
 
 
-def _job_out(row: Row, grant: Row | None, taken: Mapping[int, list[Row]], why: Why) -> JobOut:
-    mine = taken.get(grant.id, []) if grant is not None and row.state != "pending" else []
+def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
+    mine = grant if row.state != "pending" else ()
     memory = mine[0].memory_bytes if mine else row.memory_bytes
     best_effort = row.sharing == "best-effort"
-    placed = grant if mine else None
+    placed = mine[0] if mine else None
     return JobOut(
         id=row.public_id,
         name=row.name,
@@ -276,39 +324,7 @@ def _job_out(row: Row, grant: Row | None, taken: Mapping[int, list[Row]], why: W
 
 def work_for(connection: sa.Connection, agent: str, after: int) -> tuple[int, list[WorkOut]]:
     """What changed for the nodes of an agent since the cursor: the new cursor, and the allocations."""
-    query = (
-        sa.select(
-            allocations.c.id,
-            allocations.c.public_id.label("allocation"),
-            allocations.c.state.label("allocation_state"),
-            allocations.c.generation,
-            allocations.c.work_seq,
-            jobs.c.public_id.label("job"),
-            jobs.c.name.label("job_name"),
-            jobs.c.state,
-            jobs.c.attached,
-            jobs.c.stop_requested,
-            jobs.c.stop_grace_s,
-            claims.c.sharing,
-            claims.c.max_seconds,
-            tenants.c.name.label("tenant"),
-            users.c.name.label("user"),
-            launches.c.spec,
-        )
-        .join(nodes, nodes.c.id == allocations.c.node_id)
-        .join(jobs, jobs.c.id == allocations.c.job_id)
-        .join(claims, claims.c.id == jobs.c.claim_id)
-        .join(tenants, tenants.c.id == jobs.c.tenant_id)
-        .join(users, users.c.id == jobs.c.user_id)
-        .outerjoin(launches, launches.c.job_id == jobs.c.id)
-        .where(
-            nodes.c.agent == agent,
-            allocations.c.state != AllocationState.RELEASED,
-            allocations.c.work_seq > after,
-        )
-        .order_by(allocations.c.work_seq, allocations.c.id)
-    )
-    rows = connection.execute(query).all()
+    rows = connection.execute(_WORK, {"of_agent": agent, "after": after}).all()
     taken = _seats(connection, [row.id for row in rows])
     return (rows[-1].work_seq if rows else after), [_work_out(row, taken[row.id]) for row in rows]
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,15 @@ from gpupool.store.tables import events, pool
 BUSY_SECONDS = 10.0
 CONNECTIONS, SPARE_CONNECTIONS = 8, 40
 """Kept open, and opened beside them under load: more than the server has threads."""
+
+# Statements of every transaction are made once: SQLAlchemy takes longer to make one than SQLite to run it.
+_TAKE_POOL = sa.select(pool).with_for_update()
+_SET_POOL = pool.update()
+
+
+@cache
+def _inserting(table: sa.Table) -> sa.Insert:
+    return table.insert()
 
 
 def sqlite_url(path: Path) -> str:
@@ -83,7 +93,7 @@ class Write:
 
     def insert(self, table: sa.Table, **values: Any) -> int:
         """Add one row; the number it got as its key."""
-        key = self.connection.execute(table.insert().values(**values)).inserted_primary_key
+        key = self.connection.execute(_inserting(table), values).inserted_primary_key
         assert key is not None
         return int(key[0])
 
@@ -199,9 +209,7 @@ class Store:
             self._lock.release()
 
 
-def open_store(
-    engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault
-) -> Store:
+def open_store(engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault) -> Store:
     """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
     with store_errors(), engine.connect() as connection:
         floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
@@ -213,17 +221,18 @@ def open_store(
 def _begin_write(connection: sa.Connection) -> Any:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    return connection.execute(sa.select(pool).with_for_update()).one()
+    return connection.execute(_TAKE_POOL).one()
 
 
 def _finish(write: Write, last_seq: int) -> None:
     rows = [{**row, "seq": last_seq + 1 + n} for n, row in enumerate(write._events)]
     if rows:
-        write.execute(events.insert(), rows)
+        write.execute(_inserting(events), rows)
     write.execute(
-        pool.update().values(
-            event_seq=last_seq + len(rows),
-            ledger_ns=write.now_ns,
-            generation=write.pool_generation + (1 if write._touched else 0),
-        )
+        _SET_POOL,
+        {
+            "event_seq": last_seq + len(rows),
+            "ledger_ns": write.now_ns,
+            "generation": write.pool_generation + (1 if write._touched else 0),
+        },
     )

@@ -33,6 +33,12 @@ KEEP_NS = 24 * 3600 * 10**9
 UNANSWERED = 0
 """Status of a row whose request took effect and whose answer is not (or must not be) known."""
 
+_MINE = sa.and_(idempotency.c.user_id == sa.bindparam("of_user"), idempotency.c.key == sa.bindparam("of_key"))
+_FIND = sa.select(idempotency).where(_MINE, idempotency.c.created_ns > sa.bindparam("before_ns"))
+_FORGET = idempotency.delete().where(idempotency.c.created_ns <= sa.bindparam("before_ns"))
+_RECORD = idempotency.insert()
+_ANSWER = idempotency.update().where(_MINE)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -77,29 +83,24 @@ def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: i
         if answer is not None:
             _set_answer(connection, ask, answer)
         return
-    connection.execute(idempotency.delete().where(idempotency.c.created_ns <= now_ns - KEEP_NS))
+    connection.execute(_FORGET, {"before_ns": now_ns - KEEP_NS})
     found = answer or Answer()
     row = {"user_id": ask.user_id, "key": ask.key, "request_sha256": ask.request_sha256, "created_ns": now_ns}
     try:
-        connection.execute(idempotency.insert().values(**row, status=found.status, response=found.response))
+        connection.execute(_RECORD, {**row, "status": found.status, "response": found.response})
     except IntegrityError as error:  # only another server on the same store can have come first
         raise Conflict("a request with this Idempotency-Key was carried out meanwhile", hint="repeat it") from error
 
 
 def _set_answer(connection: sa.Connection, ask: Ask, answer: Answer) -> None:
-    mine = sa.and_(idempotency.c.user_id == ask.user_id, idempotency.c.key == ask.key)
-    connection.execute(idempotency.update().where(mine).values(status=answer.status, response=answer.response))
+    mine = {"of_user": ask.user_id, "of_key": ask.key}
+    connection.execute(_ANSWER, {**mine, "status": answer.status, "response": answer.response})
 
 
 def find(connection: sa.Connection, ask: Ask, now_ns: int) -> Answer | None:
     """The answer recorded for this key, None when it is new. Raises IdempotencyMismatch."""
-    row = connection.execute(
-        sa.select(idempotency).where(
-            idempotency.c.user_id == ask.user_id,
-            idempotency.c.key == ask.key,
-            idempotency.c.created_ns > now_ns - KEEP_NS,
-        )
-    ).one_or_none()
+    mine = {"of_user": ask.user_id, "of_key": ask.key}
+    row = connection.execute(_FIND, {**mine, "before_ns": now_ns - KEEP_NS}).one_or_none()
     if row is None:
         return None
     if row.request_sha256 != ask.request_sha256:
