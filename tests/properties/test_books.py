@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, PEOPLE, START_S, Pool, S
 
 from gpupool.metering.books import ZERO, Account, Amount, Marks, Seat, Span, account, pieces, split
 from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.store.database import sqlite_url
 from gpupool.wire.report import ReportOut
+from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, PEOPLE, START_S, Pool, S
 
 RANGE_S = 60
 

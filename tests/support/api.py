@@ -141,7 +141,8 @@ class Exchange:
     """One request and its answer, over ASGI."""
 
     def __init__(self, scope: dict[str, Any], body: bytes) -> None:
-        self._scope, self._body = scope, body
+        self._scope = scope
+        self._body: bytes | None = body
         self._status, self._headers, self._pieces = 0, dict[str, str](), list[bytes]()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._gone: asyncio.Event | None = None
@@ -168,7 +169,7 @@ class Exchange:
 
     async def _receive(self) -> dict[str, Any]:
         if self._body is not None:
-            body, self._body = self._body, None  # type: ignore[assignment]
+            body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         assert self._gone is not None
         await self._gone.wait()

@@ -62,9 +62,9 @@ class House:
         }
         memory = None if memory_gib is None else memory_gib * GIB
         body = JobIn(
-            shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),  # type: ignore[arg-type]
+            shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),
             launch=LaunchIn(argv=["true"], env={"SECRET": "x"}),
-            **options,  # type: ignore[arg-type]
+            **options,
         )
         assert isinstance(who, Principal)
         return self.allocations.submit(body, who, None).first
@@ -76,7 +76,7 @@ class House:
         return self.allocations.work("node-1", after).work
 
     def report(self, item: WorkOut, state: str, **more: object) -> list[str]:
-        report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)  # type: ignore[arg-type]
+        report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)
         return self.allocations.reports("node-1", ReportsIn(reports=[report])).stale
 
     def finish(self, name: str, **more: object) -> None:

@@ -27,9 +27,7 @@ def die_with_owner(signal_number: signal.Signals) -> Callable[[], None]:
     return ask_the_kernel
 
 
-def stop_surely(
-    process: subprocess.Popen[bytes], signals: Sequence[signal.Signals], seconds_each: float = 10
-) -> None:
+def stop_surely(process: subprocess.Popen[bytes], signals: Sequence[signal.Signals], seconds_each: float = 10) -> None:
     """Send each signal in turn, giving each its time, until the process has ended; SIGKILL comes last."""
     for signal_number in (*signals, signal.SIGKILL):
         process.send_signal(signal_number)

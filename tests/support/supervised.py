@@ -9,6 +9,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +46,13 @@ def await_end(job_dir: Path) -> ExitRecord:
         line.subscribe()
         while line.read_event() is None:
             assert select.select([line], [], [], SECONDS)[0], "the job did not end in time"
-    return until(lambda: supervisor.read_exit(job_dir), "the exit record")
+    found = until(lambda: supervisor.read_exit(job_dir), "the exit record")
+    assert found is not None
+    return found
+
+
+def _is_free(job_dir: Path) -> bool:
+    return not supervisor.is_supervised(job_dir)
 
 
 class Jobs:
@@ -88,7 +95,7 @@ class Jobs:
             if supervisor.inspect(job_dir).state is JobState.RUNNING:
                 with contextlib.suppress(supervisor.SupervisorError), Connection(job_dir) as line:
                     line.stop(0)
-                until(lambda at=job_dir: not supervisor.is_supervised(at), "the end of a job")
+                until(partial(_is_free, job_dir), "the end of a job")
             supervisor.reap_orphans(job_dir)
 
 

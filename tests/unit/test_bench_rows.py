@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from bench.__main__ import _row, main
 from bench.rows import Row, median_row, table
 

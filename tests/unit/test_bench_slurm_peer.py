@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bench.slurm_peer import (
     PeerFailedError,
     PeerMissingError,

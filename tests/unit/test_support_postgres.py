@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import create_engine, make_url, text
+
 from tests.support.postgres import (
     DIRECTORY_PREFIX,
     NoPostgresError,

@@ -124,7 +124,7 @@ def _python() -> Check:
 def _native() -> Check:
     missing = "reinstall gpupool-native of the same version"
     try:
-        import gpupool_native  # type: ignore[import-untyped]
+        import gpupool_native
     except ImportError:
         return check("supervisor", FAIL, "gpupool-native is not installed", missing)
     path = str(gpupool_native.shim_path())

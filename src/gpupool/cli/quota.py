@@ -37,7 +37,7 @@ def register(parser: Parser) -> None:
     show = parser.verb("show", "what a tenant may hold, and holds")
     show.add_argument("tenant", nargs="?", metavar="TENANT", help="default: your own")
     add_output(show, OBJECT_FORMATS)
-    change = parser.verb("set", "set some of a tenant's limits; the others stay (a first guarantee allows no borrowing)")
+    change = parser.verb("set", "set some limits; the others stay (a first guarantee allows no borrowing)")
     change.add_argument("tenant", metavar="TENANT", help="whose")
     for flag, dest, text in _OPTIONS:
         change.add_argument(flag, dest=dest, metavar="AMOUNT", help=text)

@@ -15,9 +15,7 @@ class AllocationState(StrEnum):
 
 
 TRANSITIONS: Mapping[AllocationState, frozenset[AllocationState]] = {
-    AllocationState.GRANTED: frozenset(
-        {AllocationState.PREPARED, AllocationState.RELEASING, AllocationState.RELEASED}
-    ),
+    AllocationState.GRANTED: frozenset({AllocationState.PREPARED, AllocationState.RELEASING, AllocationState.RELEASED}),
     AllocationState.PREPARED: frozenset({AllocationState.RELEASING, AllocationState.RELEASED}),
     AllocationState.RELEASING: frozenset({AllocationState.RELEASED}),
     AllocationState.RELEASED: frozenset(),

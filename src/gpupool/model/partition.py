@@ -88,9 +88,7 @@ def is_valid_set(profiles: Sequence[PartitionProfile], chosen: Iterable[Placemen
     return True
 
 
-def free_placements(
-    profiles: Sequence[PartitionProfile], taken: Iterable[Placement]
-) -> tuple[Placement, ...]:
+def free_placements(profiles: Sequence[PartitionProfile], taken: Iterable[Placement]) -> tuple[Placement, ...]:
     """Every place that is still open beside `taken`: what a choice leaves, and so what it costs."""
     beside = tuple(taken)
     return tuple(p for p in placements(profiles) if fits(profiles, beside, p))

@@ -38,15 +38,11 @@ class Quota:
 
     def allows(self, total: Amount) -> bool:
         """Whether a tenant may hold that much in all."""
-        return _within(total.gpu_milli, self.maximum_milli) and _within(
-            total.memory_bytes, self.maximum_memory_bytes
-        )
+        return _within(total.gpu_milli, self.maximum_milli) and _within(total.memory_bytes, self.maximum_memory_bytes)
 
     def guarantees(self, total: Amount) -> bool:
         """Whether that much is inside the nominal part."""
-        return _within(total.gpu_milli, self.nominal_milli) and _within(
-            total.memory_bytes, self.nominal_memory_bytes
-        )
+        return _within(total.gpu_milli, self.nominal_milli) and _within(total.memory_bytes, self.nominal_memory_bytes)
 
 
 UNLIMITED = Quota(None, None, None, None)

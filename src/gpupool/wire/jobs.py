@@ -29,9 +29,7 @@ class LaunchIn(Wire):
 
     argv: list[Text] = Field(min_length=1, max_length=4096)
     cwd: Annotated[str, Field(max_length=4096)] = "/"
-    env: dict[Annotated[str, Field(min_length=1, max_length=4096)], Text] = Field(
-        default_factory=dict, max_length=8192
-    )
+    env: dict[Annotated[str, Field(min_length=1, max_length=4096)], Text] = Field(default_factory=dict, max_length=8192)
     umask: int = Field(0o022, ge=0, le=0o777)
     limits: dict[Annotated[str, Field(max_length=32)], tuple[int, int]] = Field(
         default_factory=dict, max_length=32, description="name to (soft, hard); -1 is no limit"
