@@ -42,6 +42,13 @@ _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.CARD_TOO_SMALL: LargerThanAnyCard,
 }
 
+_NEW_JOBS = jobs.insert().returning(jobs.c.id, sort_by_parameter_order=True)
+_NEW_LAUNCH = launches.insert()
+_LIVE_JOB = sa.select(jobs.c.public_id, jobs.c.state).where(
+    jobs.c.tenant_id == sa.bindparam("tenant"), jobs.c.state.in_(LIVE)
+)
+_TAKEN = sa.union_all(*(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name in (jobs.c.name, jobs.c.array_name)))
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -198,8 +205,8 @@ def insert(write: Write, submission: Submission, project_id: int) -> int:
         }
         for n, (public_id, name) in enumerate(zip(submission.public_ids, submission.names, strict=True))
     ]
-    made = write.execute(jobs.insert().returning(jobs.c.id, sort_by_parameter_order=True), rows).scalars().all()
-    write.execute(launches.insert(), [{"job_id": job, "spec": submission.launch} for job in made])
+    made = write.execute(_NEW_JOBS, rows).scalars().all()
+    write.execute(_NEW_LAUNCH, [{"job_id": job, "spec": submission.launch} for job in made])
     name = submission.array or submission.names[0]
     data = {"name": name, "count": len(rows), "share": str(shape)}
     write.event("job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data)
@@ -208,11 +215,7 @@ def insert(write: Write, submission: Submission, project_id: int) -> int:
 
 def _check_names_free(write: Write, submission: Submission) -> None:
     name = submission.array or submission.names[0]
-    live = sa.select(jobs.c.public_id, jobs.c.state).where(
-        jobs.c.tenant_id == submission.tenant_id, jobs.c.state.in_(LIVE)
-    )
-    both = sa.union_all(live.where(jobs.c.name == name), live.where(jobs.c.array_name == name))
-    taken = write.execute(both.limit(1)).one_or_none()
+    taken = write.execute(_TAKEN, {"tenant": submission.tenant_id, "wanted": name}).first()
     if taken is not None:
         raise NameTaken(
             f"a job named {name} is {taken.state} already ({taken.public_id})",

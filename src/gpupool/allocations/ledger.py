@@ -108,7 +108,7 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
 
     All or nothing: a card whose row is not the one that was read fails the whole plan.
     """
-    pending = _pending(write, [placement.job for placement in placements])
+    pending = _pending(write, [placement.job for placement in placements]) if placements else {}
     valid = [placement for placement in placements if placement.job in pending]
     gone = tuple(placement.job for placement in placements if placement.job not in pending)
     if not valid:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpupool.allocations.ledger import Granted, grant
-from gpupool.allocations.mirror import Key, Mirror
+from gpupool.allocations.mirror import Key, Mirror, Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.model.claim import Rejection
@@ -34,6 +34,20 @@ class Outcome:
     placed: int
     more: bool
     """Another cycle may place more at once: the plan was full, or it was stale."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A job that comes: how it waits, and what writes it. `tell` comes last, with the sentence why it waits."""
+
+    waiting: Waiting
+    queued: Sequence[Queued]
+    insert: Callable[[Write], None]
+    tell: Callable[[Write, str], None]
+
+
+def _mine(arrival: Arrival, plan: Plan) -> list[str]:
+    return [placement.job for placement in plan.placements if placement.job in arrival.waiting.heads]
 
 
 class Placer:
@@ -128,25 +142,35 @@ class Placer:
             full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
             return Outcome(len(granted.jobs), more=full or bool(gone))
 
-    def place_now(self, waiting: Waiting, insert: Callable[[Write], None]) -> None:
-        """Insert a job and grant it in one transaction, or raise NoRoomNow and leave no trace."""
+    def take_in(self, arrival: Arrival, *, wait: bool) -> None:
+        """Write a job and, where there is room, its grant in one transaction; else it waits, or NoRoomNow is raised."""
         with self._cycle_lock:
             for _attempt in range(TRIES):
                 self.refresh()
-                plan = self._plan(self._mirror.snapshot(extra=waiting))
-                mine = [placement for placement in plan.placements if placement.job in waiting.heads]
-                if len(mine) < len(waiting.heads):
-                    raise self._no_room(waiting)
+                plan = self._plan(self._mirror.snapshot(extra=arrival.waiting))
+                if not wait and len(_mine(arrival, plan)) < len(arrival.waiting.heads):
+                    raise self._no_room(arrival.waiting)
                 try:
-                    with self._store.write() as write:
-                        insert(write)
-                        granted, gone = grant(write, self._metering, plan.placements)
+                    self._write_arrival(arrival, plan)
+                    return
                 except StaleGeneration:
                     self._reread()
-                    continue
-                self._settle(granted, gone)
-                return
-        raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
+            if not wait:
+                raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
+            self._write_arrival(arrival, Plan(plan.generation, (), {}))
+            self._wake.set()
+
+    def _write_arrival(self, arrival: Arrival, plan: Plan) -> None:
+        rejection = plan.rejections.get(arrival.waiting.key)
+        with self._store.write() as write:
+            arrival.insert(write)
+            granted, gone = grant(write, self._metering, plan.placements)
+            arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
+        self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs)
+        self._settle(granted, gone)
+        self._rejections = plan.rejections
+        if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
+            self._wake.set()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
         answer = explain(self._mirror.snapshot(), waiting, self._store.clock.now_ns())

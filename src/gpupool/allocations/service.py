@@ -15,7 +15,7 @@ from gpupool.allocations import intake, progress, reading
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
-from gpupool.allocations.placing import Placer
+from gpupool.allocations.placing import Arrival, Placer
 from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
@@ -71,31 +71,37 @@ class Allocations:
             tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
         self.placer.refresh()
         submission = intake.check(body, principal, tenant, run_as, self.mirror)
-
-        def insert(write: Write) -> None:
-            project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
-            first = intake.insert(write, submission, project)
-            if replay.pending() is not None:  # who repeats the request gets this answer, also after a crash
-                told = SubmittedOut(
-                    first=reading.one(write.connection, first, lambda _job: "submitted a moment ago"),
-                    array=submission.array,
-                    count=len(submission.public_ids),
-                )
-                write.answer(201, told.model_dump(mode="json"))
-
-        now_ns = self.store.clock.now_ns()
-        if body.wait:
-            with self.store.write() as write:
-                insert(write)
-            self.mirror.enqueue(submission.queued(now_ns))
-            self.placer.run_once()
-            self.store.hub.publish({"queue"})
-        else:
-            self.placer.place_now(submission.waiting(now_ns), insert)
+        told = self._take_in_array(submission) if submission.array else self._take_in(submission, wait=body.wait)
         if body.attached:
             self.leases.renew(submission.public_ids[0])
-        first = self.job(submission.public_ids[0], principal)
-        return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
+        return told
+
+    def _take_in(self, submission: intake.Submission, *, wait: bool) -> SubmittedOut:
+        """One job, placed with its arrival where there is room."""
+        now_ns, keys, told = self.store.clock.now_ns(), list[int](), list[SubmittedOut]()
+        arrival = Arrival(
+            submission.waiting(now_ns),
+            submission.queued(now_ns),
+            insert=lambda write: keys.append(self._insert(write, submission)),
+            tell=lambda write, why: told.append(_tell(write, submission, keys[-1], why)),
+        )
+        self.placer.take_in(arrival, wait=wait)
+        return told[-1]
+
+    def _take_in_array(self, submission: intake.Submission) -> SubmittedOut:
+        """Many jobs wait first; a first batch of them is placed before the answer."""
+        with self.store.write() as write:
+            key = self._insert(write, submission)
+            _tell(write, submission, key, "submitted a moment ago")
+        self.mirror.enqueue(submission.queued(self.store.clock.now_ns()))
+        self.placer.run_once()
+        self.store.hub.publish({"queue"})
+        with self.store.read() as connection:
+            return _submitted(connection, submission, key, self._why)
+
+    def _insert(self, write: Write, submission: intake.Submission) -> int:
+        project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
+        return intake.insert(write, submission, project)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -241,6 +247,19 @@ class Allocations:
                 )
                 for row in connection.execute(query)
             ]
+
+
+def _tell(write: Write, submission: intake.Submission, key: int, why: str) -> SubmittedOut:
+    """The answer, kept with the job for whoever repeats the request, also after a crash."""
+    told = _submitted(write.connection, submission, key, lambda _job: why)
+    if replay.pending() is not None:
+        write.answer(201, told.model_dump(mode="json"))
+    return told
+
+
+def _submitted(connection: sa.Connection, submission: intake.Submission, key: int, why: reading.Why) -> SubmittedOut:
+    first = reading.one(connection, key, why)
+    return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
 
 
 def is_settled(job: JobOut) -> bool:
