@@ -9,19 +9,26 @@ from pathlib import Path
 
 import pytest
 
+from bench.counting import counting
 from bench.figures import scale
 from bench.figures.scale import Cost
-from bench.large_pool import large_pool
+from bench.large_pool import LargePool, large_pool
+from gpupool.fleet.tables import devices
 
 FEW, MANY = 100, 5_000
 GROWING = ("jobs", "claims", "allocations", "seats", "intervals", "launches", "events")
 
 
 @pytest.fixture(scope="module")
-def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[int, Cost]]]:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LargePool]:
     place: Path = tmp_path_factory.mktemp("large")
-    with large_pool(place, "80x8xH200") as pool:
-        yield scale.measure(pool, (FEW, MANY), times=1)
+    with large_pool(place, "80x8xH200") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def costs(pool: LargePool) -> dict[str, dict[int, Cost]]:
+    return scale.measure(pool, (FEW, MANY), times=1)
 
 
 OPERATIONS = (
@@ -68,3 +75,13 @@ def test_pages_hand_out_rows_for_what_they_show_only(costs: dict[str, dict[int, 
     shown = scale.PAGE + 1
     assert costs["gpus, first page"][MANY].rows == 101
     assert costs["ps, first page, admin"][MANY].rows <= 3 * shown  # a job, its grant, its seat
+
+
+def test_a_stale_plan_has_its_own_cards_read_again_and_not_all_of_them(pool: LargePool) -> None:
+    """A job that ended beside it changed the card: what happens all day in a pool that is busy."""
+    with pool.engine.begin() as connection:
+        connection.execute(devices.update().values(generation=devices.c.generation + 1))
+    with counting(pool.engine) as counts:
+        pool.start_one()
+    assert counts.rows <= 30
+    pool.end(pool.newest())

@@ -232,5 +232,10 @@ def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:
     )
 
 
+def read_cards(connection: sa.Connection, uuids: Iterable[str]) -> tuple[CardNote, ...]:
+    """What these cards hold now."""
+    return _notes(connection.execute(_CARDS_BY_UUID, {"cards": list(uuids)}))
+
+
 def _notes(cards: Iterable[Row]) -> tuple[CardNote, ...]:
     return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in cards)

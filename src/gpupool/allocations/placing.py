@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpupool.allocations.ledger import Granted, grant
+from gpupool.allocations.ledger import Granted, grant, read_cards
 from gpupool.allocations.mirror import Key, Mirror, Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
@@ -59,6 +59,7 @@ class Placer:
         self._wake = threading.Event()
         self._closing = False
         self._reload_cards = self._reload_tenants = False
+        self._stale = 0
         self._rejections: Mapping[Key, Rejection] = {}
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
         store.hub.listen(self._listen)
@@ -136,8 +137,9 @@ class Placer:
                 with self._store.write() as write:
                     granted, gone = grant(write, self._metering, plan.placements)
             except StaleGeneration:
-                self._reread()
+                self._reread(plan)
                 return Outcome(0, more=True)
+            self._stale = 0
             self._settle(granted, gone)
             full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
             return Outcome(len(granted.jobs), more=full or bool(gone))
@@ -154,7 +156,7 @@ class Placer:
                     self._write_arrival(arrival, plan)
                     return
                 except StaleGeneration:
-                    self._reread()
+                    self._reread(plan)
             if not wait:
                 raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
             self._write_arrival(arrival, Plan(plan.generation, (), {}))
@@ -166,6 +168,7 @@ class Placer:
             arrival.insert(write)
             granted, gone = grant(write, self._metering, plan.placements)
             arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
+        self._stale = 0
         self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs)
         self._settle(granted, gone)
         self._rejections = plan.rejections
@@ -185,9 +188,16 @@ class Placer:
         )
         return plan
 
-    def _reread(self) -> None:
+    def _reread(self, plan: Plan) -> None:
+        """Look again at the cards of a stale plan; at everything when that did not help."""
         counters.decisions.conflict()
-        self.load()
+        self._stale += 1
+        if self._stale > 1:
+            self.load()
+            return
+        uuids = {seat.device for placement in plan.placements for seat in placement.seats}
+        with self._store.read() as connection:
+            self._mirror.note_cards(read_cards(connection, uuids))
 
     def _settle(self, granted: Granted, gone: Sequence[str]) -> None:
         self._mirror.note_cards(granted.cards)

@@ -18,7 +18,7 @@ from gpupool.allocations.service import Allocations, is_settled
 from gpupool.base.errors import NotFound
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import Peer, peer_of, require
+from gpupool.tenancy.access import peer_of, require
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, StopIn, SubmittedOut
@@ -30,7 +30,8 @@ HEARTBEAT_SECONDS = 15.0
 EVENTS_AT_ONCE = 500
 
 
-def service(request: Request) -> Allocations:
+async def service(request: Request) -> Allocations:
+    """Not plain, like every dependency of a hot route: a plain one is called in a thread of its own."""
     allocations: Allocations = request.app.state.allocations
     return allocations
 
@@ -81,12 +82,14 @@ async def submit(
     body: JobIn,
     allocations: Service,
     caller: Runner,
-    peer: Annotated[Peer | None, Depends(peer_of)],
     wait_seconds: Wait = 0,
 ) -> SubmittedOut:
     """Submit a job, or an array of them. Refused at once when it can never be placed; otherwise it waits its turn."""
-    run_as = await run_in_threadpool(allocations.tenancy.run_as, caller, peer)
-    submitted = await run_in_threadpool(allocations.submit, body, caller, run_as)
+
+    def take_in() -> SubmittedOut:
+        return allocations.submit(body, caller, allocations.tenancy.run_as(caller, peer_of(request)))
+
+    submitted = await run_in_threadpool(take_in)
     job = submitted.first.id
     if wait_seconds and not is_settled(submitted.first):
         first = await _until(request, ("job", job), wait_seconds, lambda: allocations.job(job, caller), is_settled)
