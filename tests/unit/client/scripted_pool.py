@@ -94,7 +94,10 @@ class ScriptedPool:
                 if answer == HANG_UP:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
-                connection.sendall(answer)
+                try:
+                    connection.sendall(answer)
+                except OSError:
+                    return  # the client has gone
                 if b"0\r\n\r\n" not in answer[-5:] and b"chunked" in answer:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
