@@ -27,7 +27,8 @@ setup: $(STAMP)  ## get what is needed (uv included) and leave .venv/bin/gpupool
 
 $(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.py
 	@echo "make setup: .venv from uv.lock" >&2
-	@uv="$(UV)" && "$$uv" sync --frozen --quiet
+	@uv="$(UV)" && "$$uv" sync --frozen --quiet --compile-bytecode
+	@$(BIN)/python -m compileall -q src/gpupool
 	@touch $@
 
 demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes

@@ -88,6 +88,7 @@ _WORK = (
         jobs.c.name.label("job_name"),
         jobs.c.state,
         jobs.c.attached,
+        jobs.c.array_index,
         jobs.c.stop_requested,
         jobs.c.stop_grace_s,
         claims.c.sharing,
@@ -329,6 +330,11 @@ def work_for(connection: sa.Connection, agent: str, after: int) -> tuple[int, li
     return (rows[-1].work_seq if rows else after), [_work_out(row, taken[row.id]) for row in rows]
 
 
+def _environment(row: Row, env: dict[str, str]) -> dict[str, str]:
+    """What the caller had, and which of an array's jobs this is."""
+    return env if row.array_index is None else {**env, "GPUPOOL_ARRAY_INDEX": str(row.array_index)}
+
+
 def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
     spec = row.spec or {"argv": [], "cwd": "/", "env": {}, "umask": 0o022, "limits": {}, "run_as": None, "fence": True}
     stopping = row.allocation_state == AllocationState.RELEASING
@@ -356,7 +362,7 @@ def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
         ],
         argv=spec["argv"],
         cwd=spec["cwd"],
-        env=spec["env"],
+        env=_environment(row, spec["env"]),
         umask=spec["umask"],
         limits=spec["limits"],
         run_as=RunAs(**spec["run_as"]) if spec["run_as"] else None,

@@ -38,7 +38,7 @@ RUN: tuple[Option, ...] = (
     (("-v", "--verbose"), "verbose", "flag", None, "say what happens also when stderr is no terminal"),
 )
 SUBMIT: tuple[Option, ...] = (
-    (("--array",), "array", "value", "N", "N jobs of this kind, named NAME.0 to NAME.N-1"),
+    (("--array",), "array", "value", "N", "N jobs, NAME.0 to NAME.N-1; each finds its number in GPUPOOL_ARRAY_INDEX"),
     (("-o", "--output"), "output", "value", "FORMAT", "text or json (default: text)"),
 )  # fmt: skip
 

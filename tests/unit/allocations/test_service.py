@@ -227,6 +227,7 @@ def test_an_array_shares_one_claim_and_is_stopped_by_its_name(house: House) -> N
     jobs = house.allocations.list_jobs(house.admin, Filter(), None, 10).items
     assert sorted(job.name for job in jobs) == [f"sweep.{n}" for n in range(5)]
     assert sorted(job.state for job in jobs) == ["pending"] + ["starting"] * 4
+    assert {item.env["GPUPOOL_ARRAY_INDEX"] for item in house.work()} <= {"0", "1", "2", "3", "4"}
     assert len(house.allocations.stop("sweep", house.admin, None)) == 5
 
 
