@@ -41,6 +41,7 @@ _FOUND = (
         allocations.c.public_id.label("allocation"),
         allocations.c.state.label("allocation_state"),
         allocations.c.generation,
+        allocations.c.granted_ns,
         jobs.c.id.label("job_id"),
         jobs.c.public_id.label("job"),
         jobs.c.name,
@@ -112,8 +113,14 @@ def _progress(write: Write, row: Row, report: ReportIn) -> None:
         if report.state == "prepared" and row.state == JobState.STARTING:
             _set_job(write, row, {})
         return
-    _set_job(write, row, {"state": new, "started_ns": report.started_ns or write.now_ns})
+    _set_job(write, row, {"state": new, "started_ns": _in_ledger_time(write, row, report.started_ns or write.now_ns)})
     write.event("job.running", row.job, tenant_id=row.tenant_id, data={"name": row.name})
+
+
+def _in_ledger_time(write: Write, row: Row, node_ns: int) -> int:
+    """An instant by the node's clock, which may be set back or simply differ: never outside what the ledger knows."""
+    granted_ns: int = row.granted_ns
+    return max(granted_ns, min(node_ns, write.now_ns))
 
 
 def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
@@ -136,7 +143,7 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
             "cpu_milliseconds": report.cpu_milliseconds,
             "max_rss_bytes": report.max_rss_bytes,
             # A job may be over before anybody heard that it ran.
-            **({"started_ns": report.started_ns} if report.started_ns else {}),
+            **({"started_ns": _in_ledger_time(write, row, report.started_ns)} if report.started_ns else {}),
         },
     )
     write.execute(_FORGET_LAUNCH, {"job": row.job_id})
