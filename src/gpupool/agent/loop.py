@@ -93,12 +93,21 @@ class Agent:
         )
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()
+        self._life, self._begun = threading.Lock(), False
         self._cleaned = clock()
         self._lock_file = -1
         self._thread = threading.Thread(target=self._run, name="agent-work", daemon=True)
 
     def start(self) -> None:
-        """Take the state's lock, take up what was left, begin. Raises PoolAlreadyRunning for a second agent."""
+        """Take the state's lock, take up what was left, begin. Raises PoolAlreadyRunning for a second agent.
+
+        Once closed, also from another thread, it does not begin any more.
+        """
+        with self._life:
+            if not self._closing.is_set():
+                self._begin()
+
+    def _begin(self) -> None:
         self._lock_file = _take_lock(self._paths)
         _allow_many_files()
         self._directories.clean(self._wall() / 1e9)
@@ -108,16 +117,20 @@ class Agent:
         self._reporter.start()
         self._observer.start()
         self._thread.start()
+        self._begun = True
 
     def close(self) -> None:
-        """Stop working, at once and without stopping any job."""
+        """Stop working, without stopping any job: at once, or when a start that is under way has come through."""
         self._closing.set()
-        self._reporter.close()
-        self.jobs.close()
-        self._observer.close()
+        with self._life:
+            self._reporter.close()
+            self.jobs.close()
+            self._observer.close()
 
     def join(self, seconds: float = 10.0) -> None:
         """Wait for what is under way; a long poll that the server still holds is left to end by itself."""
+        if not self._begun:
+            return
         self.jobs.join(seconds)
         self._reporter.join(seconds)
         self._observer.join(seconds)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
 from gpupool.base.clock import wall_ns
-from gpupool.base.errors import GpupoolError, Internal, WrongState
+from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
 from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
 from gpupool.fleet.tables import nodes
@@ -83,6 +83,9 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     listeners = _listeners(state.paths, marker, options)
     state.write(marker)
     services = _open(state.paths, marker)
+    if not marker.begun:
+        marker = replace(marker, begun=True)
+        state.write(marker)
     try:
         await _live(services, cards, listeners, state, marker, options, stop, readiness)
     finally:
@@ -125,6 +128,11 @@ def _listeners(paths: PoolPaths, marker: Marker, options: Options) -> list[Liste
 def _open(paths: PoolPaths, marker: Marker) -> Services:
     """The store, prepared and taken, with the rooms on it."""
     url = marker.store or sqlite_url(paths.database)
+    if marker.begun and marker.store is None and not paths.database.exists():
+        raise StoreCorrupt(
+            f"{paths.database} is missing: the jobs and the books of this pool were in it",
+            hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
+        )
     # The database holds environments of jobs; SQLite gives the files beside it the rights of this one.
     mask = os.umask(0o077)
     engine = connect(url)
@@ -174,9 +182,13 @@ async def _live(
         for task in tasks:
             task.cancel()
         if agent is not None:
-            agent.close()
-            await asyncio.to_thread(agent.join)
+            await asyncio.to_thread(_end_agent, agent)
         _event(services, "pool.stopped", marker.pool_id)
+
+
+def _end_agent(agent: Agent) -> None:
+    agent.close()
+    agent.join()
 
 
 def _place(listener: Listener) -> str:
@@ -204,6 +216,10 @@ async def _come_up(
         readiness.fail(error)
         stop.set()
         return
+    except Exception as error:
+        readiness.fail(Internal(f"the agent could not start: {error}", hint="see the server's log"))
+        stop.set()
+        raise
     expected = set(cards.node_names) if agent is not None else set()
     with services.store.hub.ticket("fleet", "events") as ticket:
         while not await asyncio.to_thread(_all_ready, services, expected):

@@ -30,6 +30,8 @@ class Marker:
     """Database URL; None is SQLite in the state directory."""
     listeners: tuple[str, ...] = ()
     pid: int | None = None
+    begun: bool = False
+    """The database was there once: one that is missing is a loss, never a fresh start."""
 
 
 class StateDir:
