@@ -237,7 +237,10 @@ async def work(
 ) -> WorkPage:
     """What an agent has to do since the cursor. With after=0 everything its nodes hold, at once."""
 
-    await run_in_threadpool(allocations.fleet.seen, node)
+    if allocations.fleet.is_silent(node):  # then it is written that the node is back; else it is only remembered
+        await run_in_threadpool(allocations.fleet.seen, node)
+    else:
+        allocations.fleet.seen(node)
     return await _until(
         request,
         ("node", allocations.fleet.agent_of(node)),
