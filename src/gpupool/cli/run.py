@@ -119,9 +119,17 @@ class _Signals:
     """SIGTERM and SIGHUP while we wait do what Ctrl-C does, so that no job is left behind."""
 
     def __enter__(self) -> None:
-        from _signal import SIGHUP, SIGTERM, signal  # type: ignore[import-not-found]  # `signal` imports enum
+        from _signal import (  # type: ignore[import-not-found]  # `signal` imports enum
+            SIG_IGN,
+            SIGHUP,
+            SIGTERM,
+            getsignal,
+            signal,
+        )
 
-        self._before = [(number, signal(number, _interrupt)) for number in (SIGHUP, SIGTERM)]
+        # What is ignored stays ignored: that is what nohup means.
+        heard = [number for number in (SIGHUP, SIGTERM) if getsignal(number) != SIG_IGN]
+        self._before = [(number, signal(number, _interrupt)) for number in heard]
 
     def __exit__(self, *_: object) -> None:
         from _signal import signal

@@ -7,13 +7,13 @@ pool is meant; it must not know what a job or a card is. One `Api` belongs to on
 
 from __future__ import annotations
 
+import json
 import os
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812  # the class below socket.socket; `socket` imports enum
 
 from gpupool import __version__
 from gpupool.base.errors import BadInput, GpupoolError, NotAllowed, PoolLost, PoolNotRunning, from_code
-from gpupool.client import lean_json as json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Api:
         lines = [method, f"{target}{_query(query)}", f"User-Agent: gpupool/{__version__}"]
         payload = b""
         if body is not None:
-            payload = json.dumps(body).encode()
+            payload = json.dumps(body, separators=(",", ":")).encode()
             lines.append("Content-Type: application/json")
         if body is not None or method not in ("GET", "HEAD", "DELETE"):
             lines.append(f"Content-Length: {len(payload)}")

@@ -16,7 +16,7 @@ from gpupool.cli.main import main
 from tests.unit.cli.sample import job, sample_pool
 
 HEAVY = ("fastapi", "pydantic", "sqlalchemy", "alembic", "uvicorn", "rich", "yaml", "numpy", "shtab")
-LEAN = ("re", "enum", "typing", "json", "argparse", "socket", "dataclasses", "pathlib", "threading", "inspect")
+LEAN = ("typing", "argparse", "socket", "dataclasses", "pathlib", "threading", "inspect")
 
 
 def modules_after(words: list[str], environ: dict[str, str] | None = None) -> set[str]:
