@@ -74,13 +74,12 @@ def check_at_rest(pool: FaultPool) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("subject", ["job.submitted", "job.placed"])
-def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str, subject: str) -> None:
-    arm(pool, step, subject)
+def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "job.submitted")
     body = job_body(pool, "exit 0")
     killed_by(pool, "POST", "jobs", body, idempotency_key="the-key")
     kept = pool.rows("SELECT public_id FROM jobs")
-    assert len(kept) == (0 if (step, subject) == ("before-commit", "job.submitted") else 1)
+    assert len(kept) == (0 if step == "before-commit" else 1)
     pool.up()
     with pool.api() as api:
         told = api.request("POST", "jobs", body, idempotency_key="the-key")["first"]
@@ -88,6 +87,26 @@ def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str, subj
     assert await_state(pool, *ENDED)["state"] == "done"
     assert run_times(pool) == 1
     assert len(pool.rows("SELECT id FROM jobs")) == 1
+    check_at_rest(pool)
+
+
+@BOTH
+def test_a_job_that_was_being_placed_is_placed_once(pool: FaultPool, step: str) -> None:
+    pool.up()
+    holder = job_body(pool, "exec sleep 600") | {"name": "holder", "shape": {"gpu_milli": 1000}}
+    holder["launch"] = holder["launch"] | {"argv": ["sleep", "600"]}
+    with pool.api() as api:
+        api.request("POST", "jobs", holder)
+        api.request("POST", "jobs", job_body(pool, "exit 0"))
+    until(lambda: len(pool.supervisors()) == 1, "the holder's start")
+    pool.kill_server()
+    arm(pool, step, "job.placed")
+    with pool.api() as api:
+        api.request("POST", "jobs/holder/stop", {"grace_seconds": 0})
+    until(lambda: pool.server_pid() is None, "the server's death")
+    pool.up()
+    assert await_state(pool, *ENDED)["state"] == "done"
+    assert run_times(pool) == 1
     check_at_rest(pool)
 
 
