@@ -1,10 +1,16 @@
 """What every test may use. Fixtures of one room live with its tests."""
 
 import os
+import signal
 
 import pytest
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
+
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    # Programs under test inherit what is ignored, and a runner in the background of a script ignores Ctrl-C.
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -205,8 +205,7 @@ def give_back(write: Write, metering: Metering, fleet: Fleet, tenant_of: Mapping
         by_tenant[tenant_of[seat.allocation_id]].subtract(use)
     _free_cards(write, freed)
     write.execute(_RELEASE, {"ids": list(tenant_of), "released": write.now_ns})
-    for allocation in tenant_of:
-        metering.close_allocation(write, allocation)
+    metering.close_allocations(write, tenant_of)
     write.touch_ledger()
     fleet.settle(write, list(freed))
     write.announce("queue")

@@ -25,6 +25,9 @@ from gpupool.store.database import Store, Write
 
 BATCH = 64
 TRIES = 5
+QUIET_SECONDS = 0.02
+MOST_SECONDS = 0.3
+"""How long a job that was only submitted may wait for others to be placed with it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Placer:
     def __init__(self, store: Store, mirror: Mirror, metering: Metering, on_error: Callable[[BaseException], None]):
         self._store, self._mirror, self._metering, self._on_error = store, mirror, metering, on_error
         self._cycle_lock = threading.Lock()
-        self._wake = threading.Event()
+        self._wake, self._hurry = threading.Event(), threading.Event()
+        self._arrived = 0.0
         self._closing = False
         self._reload_cards = self._reload_tenants = False
         self._stale = 0
@@ -74,11 +78,15 @@ class Placer:
     def start(self) -> None:
         self.load()
         self._thread.start()
-        self._wake.set()
+        self._now()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
 
     def close(self) -> None:
         self._closing = True
-        self._wake.set()
+        self._now()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -86,12 +94,30 @@ class Placer:
         self._reload_cards |= "fleet" in topics
         self._reload_tenants |= "quota" in topics
         if topics & {"fleet", "quota", "queue"}:
-            self._wake.set()
+            self._now()
+
+    def _now(self) -> None:
+        self._hurry.set()
+        self._wake.set()
+
+    def soon(self) -> None:
+        """Something came that nobody waits for: place it when no more of its kind comes, within MOST_SECONDS."""
+        self._arrived = time.monotonic()
+        self._wake.set()
+
+    def _await_quiet(self) -> None:
+        """A burst of submissions is placed together: each by itself would cost a plan and a transaction."""
+        latest = time.monotonic() + MOST_SECONDS
+        while (left := min(self._arrived + QUIET_SECONDS, latest) - time.monotonic()) > 0:
+            if self._hurry.wait(left):
+                return
 
     def _loop(self) -> None:
         while not self._closing:
             self._wake.wait()
+            self._await_quiet()
             self._wake.clear()
+            self._hurry.clear()
             try:
                 while not self._closing and self.run_once().more:
                     pass
@@ -160,7 +186,7 @@ class Placer:
             if not wait:
                 raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
             self._write_arrival(arrival, Plan(plan.generation, (), {}))
-            self._wake.set()
+            self._now()
 
     def _write_arrival(self, arrival: Arrival, plan: Plan) -> None:
         rejection = plan.rejections.get(arrival.waiting.key)
@@ -173,7 +199,15 @@ class Placer:
         self._settle(granted, gone)
         self._rejections = plan.rejections
         if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
-            self._wake.set()
+            self._now()
+
+    def take_in_later(self, arrival: Arrival) -> None:
+        """Write a job that nobody waits for; it is placed with those that come at the same time."""
+        with self._store.write() as write:
+            arrival.insert(write)
+            arrival.tell(write, "submitted a moment ago")
+        self._mirror.enqueue(arrival.queued)
+        self.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
         answer = explain(self._mirror.snapshot(), waiting, self._store.clock.now_ns())

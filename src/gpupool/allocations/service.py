@@ -85,7 +85,10 @@ class Allocations:
             insert=lambda write: keys.append(self._insert(write, submission)),
             tell=lambda write, why: told.append(_tell(write, submission, keys[-1], why)),
         )
-        self.placer.take_in(arrival, wait=wait)
+        if wait and not submission.attached and self.placer.running:
+            self.placer.take_in_later(arrival)
+        else:
+            self.placer.take_in(arrival, wait=wait)
         return told[-1]
 
     def _take_in_array(self, submission: intake.Submission) -> SubmittedOut:

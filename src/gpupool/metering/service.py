@@ -7,7 +7,7 @@ about who may have what; a caller's scope is where every report starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,6 +33,11 @@ STEPS_PER_HEARTBEAT = 20
 JOBS_PER_WRITE = 500
 LIVE_LIMIT = 200
 
+_OPEN = sa.and_(intervals.c.allocation_id.in_(sa.bindparam("ids", expanding=True)), intervals.c.end_s.is_(None))
+_JOBS_OF_OPEN = sa.select(jobs_view).join_from(intervals, jobs_view, jobs_view.c.id == intervals.c.job_id).where(_OPEN)
+_FORGET_EMPTY = intervals.delete().where(_OPEN, intervals.c.start_s >= sa.bindparam("now_s"))
+_END_OPEN = intervals.update().where(_OPEN).values(end_s=sa.bindparam("now_s"))
+
 
 class Metering:
     """Thread-safe. One per pool's server."""
@@ -55,22 +60,24 @@ class Metering:
             write.execute(intervals.insert(), [{**row, "start_s": write.now_ns // _NS, "end_s": None} for row in rows])
 
     def close_allocation(self, write: Write, allocation_id: int) -> None:
-        """Stop counting an allocation's seats; what its job was measured to use goes into the books. Idempotent."""
-        ours = sa.and_(intervals.c.allocation_id == allocation_id, intervals.c.end_s.is_(None))
-        now_s = write.now_ns // _NS
-        query = sa.select(jobs_view).join_from(intervals, jobs_view, jobs_view.c.id == intervals.c.job_id)
-        job = write.execute(query.where(ours).limit(1)).one_or_none()
-        write.execute(intervals.delete().where(ours, intervals.c.start_s >= now_s))
-        write.execute(intervals.update().where(ours).values(end_s=now_s))
-        if job is not None:
-            self._take_last(write, job)
+        """Stop counting one allocation's seats. Idempotent."""
+        self.close_allocations(write, [allocation_id])
 
-    def _take_last(self, write: Write, job: Any) -> None:
+    def close_allocations(self, write: Write, allocation_ids: Collection[int]) -> None:
+        """Stop counting allocations' seats; what their jobs were measured to use goes into the books. Idempotent."""
+        ids, now_s = {"ids": list(allocation_ids)}, write.now_ns // _NS
+        jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
+        write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
+        write.execute(_END_OPEN, {**ids, "now_s": now_s})
+        sums = {key: sums for key, job in jobs.items() if (sums := self._last_of(job)) != (None, None)}
+        if sums:
+            take_in(write, [jobs[key] for key in sums], sums)
+
+    def _last_of(self, job: Any) -> tuple[int | None, int | None]:
+        """A job's GPU and processor milliseconds: the latest sample, and the supervisor's last word."""
         sample = self._samples.of(job.public_id)
         gpu, cpu = (sample.gpu_milliseconds, sample.cpu_milliseconds) if sample else (None, None)
-        cpu = cpu if job.cpu_milliseconds is None else job.cpu_milliseconds  # the supervisor's last word
-        if (gpu, cpu) != (None, None):
-            take_in(write, [job], {job.id: (gpu, cpu)})
+        return gpu, cpu if job.cpu_milliseconds is None else job.cpu_milliseconds
 
     # Samples -------------------------------------------------------------------------------
 

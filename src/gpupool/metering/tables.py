@@ -8,6 +8,7 @@ was stays in fleet's `device_spans`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -132,8 +133,12 @@ def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[
 
 def adding(connection: sa.Connection, table: sa.Table) -> Any:
     """An insert into a table of sums that adds up where the key is there already."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    insert = dialect.insert(table)
+    return _adding(connection.dialect.name, table)
+
+
+@cache
+def _adding(dialect: str, table: sa.Table) -> Any:
+    insert = (postgresql if dialect == "postgresql" else sqlite).insert(table)
     keys = list(table.primary_key.columns)
     sums = [column for column in table.c if column not in set(keys)]
     return insert.on_conflict_do_update(
