@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,6 +136,13 @@ class FaultPool:
             kill(supervisor.pid)
         for pid in self.job_processes():
             kill(pid)
+        if self.paths.marker.exists():
+            until(lambda: not self.job_processes(), "the death of every job")
+            self._remove_cgroups()
+
+    def _remove_cgroups(self) -> None:
+        for group in [*self.cgroups(), *self._pool_cgroups()]:
+            until(partial(_removed, group), f"{group} being empty")
 
     def __enter__(self) -> FaultPool:
         return self
@@ -247,13 +255,12 @@ class FaultPool:
 
     def cgroups(self) -> list[Path]:
         """Cgroups of single jobs of this pool, in every hierarchy."""
+        return [job for group in self._pool_cgroups() for job in group.iterdir() if job.is_dir()]
+
+    def _pool_cgroups(self) -> list[Path]:
         pool_id = json.loads(self.paths.marker.read_text())["pool_id"]
-        found: list[Path] = []
-        for folder, names, _files in os.walk("/sys/fs/cgroup"):
-            if folder.endswith(f"gpupool-{pool_id}"):
-                found += [Path(folder) / name for name in names]
-                names.clear()
-        return found
+        name = f"gpupool-{pool_id}"
+        return [Path(folder) / name for folder, names, _files in os.walk("/sys/fs/cgroup") if name in names]
 
     def log_tail(self) -> str:
         text = _read(str(self.paths.server_log)).decode(errors="replace")
@@ -270,6 +277,17 @@ def kill(pid: int) -> bool:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
+        return False
+    return True
+
+
+def _removed(group: Path) -> bool:
+    """A v1 group is busy for a moment after the death of its last process."""
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
         return False
     return True
 
