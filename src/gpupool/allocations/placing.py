@@ -26,8 +26,10 @@ from gpupool.store.database import Store, Write
 BATCH = 64
 TRIES = 5
 QUIET_SECONDS = 0.02
-MOST_SECONDS = 0.3
-"""How long a job that was only submitted may wait for others to be placed with it."""
+MOST_SECONDS = 1.5
+"""How long a job that was only submitted may wait for others to be placed with it: a stream of submissions
+would otherwise compete with the starts of its own first jobs (Slurm's batch_sched_delay is 3 s for the same reason).
+A freed share, an attached run or a changed card ends the wait at once."""
 
 
 @dataclass(frozen=True)
