@@ -56,9 +56,10 @@ show submit --tenant vision --gpu 0.3 --memory 4GiB --name detect -- sh -c "$wor
 show submit --tenant speech --gpu 0.2 --memory 2GiB --sharing burst --name transcribe -- sh -c "$work_loop"
 show ps
 show gpus
+show show train
 
 say "An unmodified program in a piece of a card, attached to this terminal"
-show run --gpu 0.1 --memory 1GiB -- python3 -c 'import os; print("my share is described in", os.environ["GPUPOOL_SHARE"])'
+show run -v --gpu 0.1 --memory 1GiB -- python3 -c 'import os; print("my share is described in", os.environ["GPUPOOL_SHARE"])'
 
 say "More than any card has: refused, with the numbers and the nearest fit"
 refused run --gpu 0.9 --memory 200GiB -- sleep 60
