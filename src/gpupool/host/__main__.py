@@ -19,6 +19,7 @@ def main() -> int:
 
         return purge(options)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its set-up is no news to who starts a pool
     from gpupool.host.pool import run
 
     return run(options)
