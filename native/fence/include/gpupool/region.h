@@ -1,0 +1,142 @@
+/* The three files of one allocation that the fence, the arbiter and the agent share: limits, grants, usage.
+
+   limits  one page. Written by the agent alone, seen by the job read-only. What the allocation may have.
+   grants  one page. Written by the arbiter alone, seen by the job read-only. What it may use of a card's time now.
+   usage   written by the job's processes, so it is a claim: the agent reconciles it with what the card says.
+
+   All integers are little-endian and naturally aligned; the layouts are frozen by the assertions below and compared
+   with gpupool/mechanisms/regions.py by a test. A reader checks magic, layout and size before anything else and treats
+   a file that fails as damaged. No CUDA type appears here, and no pointer. */
+#ifndef GPUPOOL_REGION_H
+#define GPUPOOL_REGION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FENCE_LAYOUT 1u
+#define FENCE_LIMITS_MAGIC 0x31534d494c505047ull /* "GPPLIMS1" */
+#define FENCE_GRANTS_MAGIC 0x31544e5247505047ull /* "GPPGRNT1" */
+#define FENCE_USAGE_MAGIC 0x3147535550505047ull  /* "GPPPUSG1" */
+#define FENCE_PAGE_BYTES 4096u
+#define FENCE_MAX_DEVICES 16u
+#define FENCE_MAX_SLOTS 1024u /* processes of one allocation that use its cards at one time */
+
+/* Names below the job's base directory (root's pool /run/gpupool, a user's own /tmp/gpupool-UID). */
+#define FENCE_LIMITS_FILE "share/limits"
+#define FENCE_GRANTS_FILE "share/grants"
+#define FENCE_USAGE_FILE "usage/region"
+#define FENCE_DOORBELL_FILE "usage/doorbell"  /* listening SOCK_SEQPACKET socket of the arbiter */
+#define FENCE_SIMGPU_FILE "simgpu/machine"    /* the simulated cards' shared memory, in a simulated pool */
+#define FENCE_DEVICES_FILE "share/devices"    /* uuids that this job may open, a line each: GPU-xxxxxxxx-... */
+
+enum fence_sharing { FENCE_FIXED = 0, FENCE_BURST = 1, FENCE_BEST_EFFORT = 2 };
+enum fence_level { FENCE_LEVEL_NONE = 0, FENCE_LEVEL_ADVISORY = 1, FENCE_LEVEL_SOFT = 2 };
+
+struct fence_header {
+    uint64_t magic;
+    uint32_t layout, size; /* size: bytes of the whole file */
+};
+
+/* One card of the allocation. Changed live by a resize; `generation` of the page tells. */
+struct fence_device_limit {
+    uint8_t uuid[16];           /* as cuDeviceGetUuid gives it */
+    uint64_t memory_bytes;      /* the share's memory; 0 is refused by the agent and by the fence */
+    uint64_t card_memory_bytes; /* of the whole card, for information */
+    uint64_t context_bytes;     /* calibrated cost of one context on this card and driver; 0: unknown */
+    uint32_t granule_bytes;     /* what the driver rounds an allocation up to (2 MiB) */
+    uint32_t gpu_milli;         /* 1000: all of the card's time; no throttle */
+    uint32_t sharing;           /* enum fence_sharing */
+    uint32_t weight;            /* between allocations of one priority, for what nobody is promised */
+    int32_t priority;           /* a higher class goes first */
+    uint32_t duty_offset_milli; /* without an arbiter: where in each period this share's part begins */
+    uint32_t reserved[16];
+};
+
+struct fence_limits {
+    struct fence_header header;
+    _Atomic uint64_t generation; /* odd while being written; a reader that sees it change reads again */
+    uint32_t device_count, level; /* level: enum fence_level, what doctor and NVML text say */
+    uint32_t slots;               /* processes admitted, at most FENCE_MAX_SLOTS */
+    uint32_t flags;
+    char allocation[64], job[64], tenant[64];
+    uint8_t reserved[280];
+    struct fence_device_limit device[FENCE_MAX_DEVICES];
+};
+
+/* The arbiter's word on one card. `granted_ns` only grows; a process may submit work while the allocation's
+   charged_ns is below it, the moment is before `lease_until_ns`, and its work in flight is below `window_ns`.
+   `word` changes with every change of the others: processes wait on it with FUTEX_WAIT (not private). */
+struct fence_grant {
+    _Atomic uint32_t word;
+    _Atomic uint32_t holder; /* 1: this allocation has the lease */
+    _Atomic uint64_t granted_ns;
+    _Atomic uint64_t lease_until_ns; /* CLOCK_MONOTONIC; 0: none. Never open-ended: an arbiter that died must be missed */
+    _Atomic uint64_t window_ns;      /* most predicted GPU time in flight per process */
+    uint64_t reserved[4];
+};
+
+struct fence_grants {
+    struct fence_header header;
+    uint64_t arbiter_pid;
+    uint64_t reserved[5];
+    struct fence_grant device[FENCE_MAX_DEVICES];
+    uint8_t rest[FENCE_PAGE_BYTES - 64 - 64 * FENCE_MAX_DEVICES];
+};
+
+/* What one process uses of one card. Written by that process alone, except when a dead one is reaped. */
+struct fence_slot_device {
+    _Atomic uint64_t committed_bytes; /* memory the driver has given */
+    _Atomic uint64_t pending_bytes;   /* reserved, the driver not asked or not answered yet */
+    _Atomic uint64_t imported_bytes;  /* mapped from another process that is charged for it; counts for nothing */
+    _Atomic uint64_t gpu_ns;          /* GPU time measured */
+    _Atomic uint64_t inflight_ns;     /* predicted GPU time submitted and not seen finished */
+    _Atomic uint64_t wait_ns;         /* time its threads were held back */
+    _Atomic uint64_t throttled_ns;    /* of that: because the share was used up, not because another one ran */
+    _Atomic uint64_t launches;        /* kernels, graphs and copies submitted */
+    _Atomic uint32_t refusals;        /* allocations refused for the limit */
+    _Atomic uint32_t waiters;         /* threads waiting for a grant now */
+    _Atomic uint32_t contexts;
+    uint32_t reserved[5];
+};
+
+/* `owner` is taken by compare-and-swap from 0 to (pid << 32 | low 32 bits of the start time in clock ticks as
+   /proc/PID/stat says); that one word says who and since when, so that a reused pid is not mistaken. Reaping: CAS the
+   owner seen to FENCE_OWNER_REAPING, zero the counters, store 0. A slot counts while its owner is not 0. */
+#define FENCE_OWNER_REAPING 1ull
+
+struct fence_slot {
+    _Atomic uint64_t owner;
+    _Atomic uint32_t pid_outside; /* pid in the agent's namespace, from the socket's credentials; 0: not known yet */
+    _Atomic uint32_t flags;       /* FENCE_SLOT_* */
+    uint64_t reserved[6];
+    struct fence_slot_device device[FENCE_MAX_DEVICES];
+};
+
+#define FENCE_SLOT_FOREIGN_DRIVER 1u /* another libcuda was mapped before the fence: advisory for this process */
+
+/* Shared by all processes of the allocation: time charged is one sum, its error after a kill is one window. */
+struct fence_usage_device {
+    _Atomic uint64_t charged_ns; /* predicted when submitted, corrected when measured */
+    uint64_t reserved[7];
+};
+
+struct fence_usage {
+    struct fence_header header;
+    _Atomic uint32_t high_water; /* slots below it may be in use */
+    _Atomic uint32_t unknown_lookups; /* cuGetProcAddress names the table does not know */
+    uint64_t reserved[5];
+    struct fence_usage_device device[FENCE_MAX_DEVICES];
+    struct fence_slot slot[FENCE_MAX_SLOTS];
+};
+
+_Static_assert(sizeof(struct fence_device_limit) == 128, "layout");
+_Static_assert(sizeof(struct fence_limits) == 512 + 128 * FENCE_MAX_DEVICES, "layout");
+_Static_assert(sizeof(struct fence_limits) <= FENCE_PAGE_BYTES, "layout");
+_Static_assert(sizeof(struct fence_grant) == 64, "layout");
+_Static_assert(sizeof(struct fence_grants) == FENCE_PAGE_BYTES, "layout");
+_Static_assert(sizeof(struct fence_slot_device) == 96, "layout");
+_Static_assert(sizeof(struct fence_slot) == 64 + 96 * FENCE_MAX_DEVICES, "layout");
+_Static_assert(sizeof(struct fence_usage) == 64 + 64 * FENCE_MAX_DEVICES + sizeof(struct fence_slot) * FENCE_MAX_SLOTS,
+               "layout");
+
+#endif
