@@ -8,3 +8,18 @@ __version__ = "0.1.0"
 def shim_path() -> Path:
     """The job supervisor's program file."""
     return Path(__file__).parent / "bin" / "gpupool-shim"
+
+
+def arbiter_path() -> Path:
+    """The program that divides cards' time between allocations."""
+    return Path(__file__).parent / "bin" / "gpupool-arbiter"
+
+
+def fence_dir() -> Path:
+    """Where the stand-ins `libcuda.so.1` and `libnvidia-ml.so.1` lie, with their placeholders not filled in."""
+    return Path(__file__).parent / "lib" / "fence"
+
+
+def simgpu_dir() -> Path:
+    """Where the simulated card's `libcuda.so.1`, `libnvidia-ml.so.1` and `libcudart.so.*` lie."""
+    return Path(__file__).parent / "lib" / "simgpu"
