@@ -100,15 +100,21 @@ struct fence_slot_device {
 };
 
 /* `owner` is taken by compare-and-swap from 0 to (pid << 32 | low 32 bits of the start time in clock ticks as
-   /proc/PID/stat says); that one word says who and since when, so that a reused pid is not mistaken. Reaping: CAS the
-   owner seen to FENCE_OWNER_REAPING, zero the counters, store 0. A slot counts while its owner is not 0. */
+   /proc/PID/stat says); that one word says who and since when, so that a reused pid is not mistaken. A slot counts while its
+   owner is not 0. It is dead when no such process lives, or when that process runs another image since (exec keeps pid
+   and start time but not the memory of the card). Clearing it: compare-and-swap the owner seen to another, zero the counters, store 0.
+   A process of the allocation puts its own owner word there meanwhile, so that its death in the middle leaves the slot to
+   be cleared by the next. The arbiter, whose pid means nothing in the job's namespace, puts FENCE_OWNER_REAPING, which nobody
+   else touches; an arbiter that starts finishes the slots it finds so. */
 #define FENCE_OWNER_REAPING 1ull
 
 struct fence_slot {
     _Atomic uint64_t owner;
     _Atomic uint32_t pid_outside; /* pid in the agent's namespace, from the socket's credentials; 0: not known yet */
     _Atomic uint32_t flags;       /* FENCE_SLOT_* */
-    uint64_t reserved[6];
+    _Atomic uint64_t pid_namespace; /* inode of /proc/PID/ns/pid; the pid means nothing in another. 0: not told yet */
+    _Atomic uint64_t image;         /* address of the stack's start (/proc/PID/stat), another after each exec; 0: not told */
+    uint64_t reserved[4];
     struct fence_slot_device device[FENCE_MAX_DEVICES];
 };
 
@@ -117,7 +123,9 @@ struct fence_slot {
 /* Shared by all processes of the allocation: time charged is one sum, its error after a kill is one window. */
 struct fence_usage_device {
     _Atomic uint64_t charged_ns; /* predicted when submitted, corrected when measured */
-    uint64_t reserved[7];
+    _Atomic uint64_t departed_gpu_ns, departed_wait_ns, departed_throttled_ns; /* sums over the slots cleared so far */
+    _Atomic uint64_t departed_launches, departed_refusals;
+    uint64_t reserved[2];
 };
 
 struct fence_usage {
