@@ -14,7 +14,7 @@ endif
 export UV_PYTHON_DOWNLOADS := never
 
 UV = $$($(PYTHON) -I -S tools/get_uv.py)
-NATIVE := $(shell find native -name build -prune -o -type f -print)
+NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench docs wheels clean
