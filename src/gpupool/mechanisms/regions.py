@@ -118,13 +118,25 @@ class CSlot(ctypes.LittleEndianStructure):
         ("owner", _u64),
         ("pid_outside", _u32),
         ("flags", _u32),
-        ("reserved", _u64 * 6),
+        ("pid_namespace", _u64),
+        ("image", _u64),
+        ("reserved", _u64 * 4),
         ("device", CSlotDevice * MAX_DEVICES),
     )
 
 
 class CUsageDevice(ctypes.LittleEndianStructure):
-    _fields_ = (("charged_ns", _u64), ("reserved", _u64 * 7))
+    """`departed_*`: what the slots cleared so far had used, so that totals do not fall when a process ends."""
+
+    _fields_ = (
+        ("charged_ns", _u64),
+        ("departed_gpu_ns", _u64),
+        ("departed_wait_ns", _u64),
+        ("departed_throttled_ns", _u64),
+        ("departed_launches", _u64),
+        ("departed_refusals", _u64),
+        ("reserved", _u64 * 2),
+    )
 
 
 class CUsageHead(ctypes.LittleEndianStructure):
