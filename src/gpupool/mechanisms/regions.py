@@ -82,7 +82,8 @@ class CGrant(ctypes.LittleEndianStructure):
         ("granted_ns", _u64),
         ("lease_until_ns", _u64),
         ("window_ns", _u64),
-        ("reserved", _u64 * 4),
+        ("beat_ns", _u64),
+        ("reserved", _u64 * 3),
     )
 
 

@@ -64,15 +64,29 @@ struct fence_limits {
 };
 
 /* The arbiter's word on one card. `granted_ns` only grows; a process may submit work while the allocation's
-   charged_ns is below it, the moment is before `lease_until_ns`, and its work in flight is below `window_ns`.
-   `word` changes with every change of the others: processes wait on it with FUTEX_WAIT (not private). */
+   charged_ns is below it, the work it has in flight is predicted to end before `lease_until_ns`, and does not exceed
+   `window_ns` (one piece of work longer than that is admitted when nothing is in flight, and becomes debt).
+   `word` changes with every change that lets more be submitted: threads wait on it with FUTEX_WAIT (not private).
+   `beat_ns` is renewed at least every FENCE_BEAT_NS while somebody of the allocation waits; when it is older than
+   FENCE_ARBITER_LOST_NS the arbiter is taken for lost and the static part of every period holds. */
+#define FENCE_BEAT_NS 50000000ull
+#define FENCE_ARBITER_LOST_NS 200000000ull
+
+enum fence_holding {
+    FENCE_WAITING = 0,        /* has no lease; another has, or nothing was asked */
+    FENCE_HOLDING = 1,        /* has the lease, and nobody else wants the card */
+    FENCE_HOLDING_WANTED = 2, /* has the lease, others wait: say so when idle */
+    FENCE_USED_UP = 3         /* has no lease because its share is used up for now */
+};
+
 struct fence_grant {
     _Atomic uint32_t word;
-    _Atomic uint32_t holder; /* 1: this allocation has the lease */
+    _Atomic uint32_t holder; /* enum fence_holding */
     _Atomic uint64_t granted_ns;
     _Atomic uint64_t lease_until_ns; /* CLOCK_MONOTONIC; 0: none. Never open-ended: an arbiter that died must be missed */
     _Atomic uint64_t window_ns;      /* most predicted GPU time in flight per process */
-    uint64_t reserved[4];
+    _Atomic uint64_t beat_ns;        /* CLOCK_MONOTONIC when the arbiter last looked */
+    uint64_t reserved[3];
 };
 
 struct fence_grants {
