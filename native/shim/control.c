@@ -158,10 +158,11 @@ static void answer_status(struct job *job, int index)
 
     snprintf(line, sizeof line,
              "status state=%s stdio=%s attached=%s pid=%d start_ticks=%" PRIu64 " supervisor_pid=%d started_ns=%" PRIu64
-             " started_boot_ns=%" PRIu64 " log_bytes=%" PRIu64 " lost_bytes=%" PRIu64 " share=%s leftover=%zu\n",
+             " started_boot_ns=%" PRIu64 " log_bytes=%" PRIu64 " lost_bytes=%" PRIu64 " share=%s leftover=%zu%s%s\n",
              phase_name(job), job->spec.attach ? "attach" : "log", job->attached >= 0 ? "yes" : "no", job->command_was,
              job->command_ticks, getpid(), job->started_wall_ns, job->started_boot_ns, job->log.written, job->log.lost,
-             !job->spec.share_directory ? "none" : job->share_mounted ? "mounted" : "environment", job->leftover);
+             !job->spec.share_directory ? "none" : job->share_mounted ? "mounted" : "environment", job->leftover,
+             job->share_refused[0] ? " message=" : "", job->share_refused);
     send_line(job, index, line, -1);
 }
 

@@ -75,14 +75,16 @@ static void connect_streams(const struct streams *streams, int pipe)
             give_up(pipe, "descriptors", "cannot connect descriptor %d", number);
 }
 
+/* Where the share is to be found. Without mounts the environment says so, and whatever else the agent wants then. */
 static const char *show_share(struct job *job, int pipe)
 {
-    const struct spec *spec = &job->spec;
+    struct spec *spec = &job->spec;
     struct report report = {.kind = REPORT_SHARE_MOUNTED};
     char why[128];
 
-    if (share_mount(spec->share_directory, spec->share_mount, why, sizeof why)) {
+    if (share_mount(spec, why, sizeof why)) {
         tell(pipe, &report);
+        spec->unmounted_count = 0;
         return spec->share_mount;
     }
     report.kind = REPORT_SHARE_REFUSED;
@@ -151,6 +153,17 @@ static bool is_named(const char *variable, const char *name)
     return strncmp(variable, name, length) == 0 && variable[length] == '=';
 }
 
+/* Whether something of more weight says what this variable is. */
+static bool is_overridden(const struct spec *spec, const char *variable, const char *share)
+{
+    for (size_t i = 0; i < spec->unmounted_count; i++) {
+        size_t length = strcspn(spec->unmounted[i], "=") + 1;
+        if (strncmp(variable, spec->unmounted[i], length) == 0)
+            return true;
+    }
+    return is_named(variable, "GPUPOOL_JOB") || (share && is_named(variable, "GPUPOOL_SHARE"));
+}
+
 /* Exactly what was asked, and the two variables that are the supervisor's to say. */
 static void set_environment(struct spec *spec, const char *share, int pipe)
 {
@@ -158,8 +171,10 @@ static void set_environment(struct spec *spec, const char *share, int pipe)
     char *name = NULL, *place = NULL;
 
     for (size_t i = 0; i < spec->environment_count; i++)
-        if (!is_named(spec->environment[i], "GPUPOOL_JOB") && !(share && is_named(spec->environment[i], "GPUPOOL_SHARE")))
+        if (!is_overridden(spec, spec->environment[i], share))
             spec->environment[kept++] = spec->environment[i];
+    for (size_t i = 0; i < spec->unmounted_count; i++)
+        spec->environment[kept++] = spec->unmounted[i];
     if (asprintf(&name, "GPUPOOL_JOB=%s", spec->job) < 0 || (share && asprintf(&place, "GPUPOOL_SHARE=%s", share) < 0))
         give_up(pipe, "environment", "no memory");
     spec->environment[kept++] = name;

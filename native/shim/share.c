@@ -13,9 +13,24 @@
 
 #include "text.h"
 
+#define PATH_BYTES 4096
+
+/* The directory above the share's mount point. What lies directly below it is made when missing; every other
+   target must be there and is bound over. */
+struct base {
+    char path[PATH_BYTES];
+    size_t length;
+};
+
 static bool fail(char *why, size_t size, const char *what)
 {
     snprintf(why, size, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+static bool fail_at(char *why, size_t size, const char *what, const char *path)
+{
+    snprintf(why, size, "%s %.70s: %s", what, path, strerror(errno));
     return false;
 }
 
@@ -34,22 +49,50 @@ static int open_own(int parent, const char *name)
     return -1;
 }
 
-/* The mount point's parent, made when missing; `name` becomes the last component. */
-static int open_parent(const char *mount, char parent[4096], const char **name)
+static bool find_base(struct base *base, const char *mount)
 {
     const char *slash = strrchr(mount, '/');
 
-    if (slash == mount || slash[1] == '\0' || (size_t)(slash - mount) >= 4096) {
+    if (slash == mount || slash[1] == '\0' || slash - mount >= PATH_BYTES) {
         errno = EINVAL;
-        return -1;
+        return false;
     }
-    memcpy(parent, mount, (size_t)(slash - mount));
-    parent[slash - mount] = '\0';
-    *name = slash + 1;
+    base->length = (size_t)(slash - mount);
+    memcpy(base->path, mount, base->length);
+    base->path[base->length] = '\0';
+    return true;
+}
+
+/* The last component of a target directly below the base, else NULL. */
+static const char *name_below(const struct base *base, const char *target)
+{
+    if (strncmp(target, base->path, base->length) != 0 || target[base->length] != '/')
+        return NULL;
+    const char *name = target + base->length + 1;
+    return *name && !strchr(name, '/') ? name : NULL;
+}
+
+static bool make_point(int base, const char *name)
+{
+    return !name || mkdirat(base, name, 0755) == 0 || errno == EEXIST;
+}
+
+/* Mount points are the host's, empty directories for everybody else; made before we leave for a namespace of our own. */
+static bool make_points(const struct spec *spec, const struct base *base, char *why, size_t size)
+{
     umask(022);
-    if (mkdir(parent, 0755) < 0 && errno != EEXIST)
-        return -1;
-    return open_own(AT_FDCWD, parent);
+    if (mkdir(base->path, 0755) < 0 && errno != EEXIST)
+        return fail(why, size, "mount point's directory");
+    int fd = open_own(AT_FDCWD, base->path);
+    if (fd < 0)
+        return fail(why, size, "mount point's directory");
+    bool made = make_point(fd, name_below(base, spec->share_mount));
+    for (size_t i = 0; made && i < spec->bind_count; i++)
+        made = make_point(fd, name_below(base, spec->binds[i].target));
+    int error = errno;
+    close(fd);
+    errno = error;
+    return made || fail(why, size, "mount point");
 }
 
 static bool write_map(const char *file, unsigned id)
@@ -79,9 +122,10 @@ static bool enter_namespaces(char *why, size_t size)
 static unsigned long kept_flags(int fd)
 {
     struct statvfs status;
-    unsigned long flags = MS_NOSUID | MS_NODEV | MS_RDONLY;
+    unsigned long flags = MS_NOSUID | MS_NODEV;
 
     if (fstatvfs(fd, &status) == 0) {
+        flags |= status.f_flag & ST_RDONLY ? MS_RDONLY : 0;
         flags |= status.f_flag & ST_NOEXEC ? MS_NOEXEC : 0;
         flags |= status.f_flag & ST_NOATIME ? MS_NOATIME : 0;
         flags |= status.f_flag & ST_NODIRATIME ? MS_NODIRATIME : 0;
@@ -90,46 +134,109 @@ static unsigned long kept_flags(int fd)
     return flags;
 }
 
-static bool bind_read_only(const char *directory, int parent, const char *name, char *why, size_t size)
+/* A mount point as it is now: below the base only what is ours, elsewhere what the path names and no link. */
+static int open_target(const struct base *base, const char *target)
 {
-    char target[64];
-    int point = open_own(parent, name);
+    const char *name = name_below(base, target);
 
-    if (point < 0)
-        return fail(why, size, "mount point");
-    snprintf(target, sizeof target, "/proc/self/fd/%d", point);
-    if (mount(directory, target, NULL, MS_BIND, NULL) < 0)
-        return fail(why, size, "bind mount");
-    /* The descriptor names what lies under the new mount; the path through the parent names the mount itself. */
-    int top = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (top < 0)
-        return fail(why, size, "mounted share");
-    snprintf(target, sizeof target, "/proc/self/fd/%d", top);
-    if (mount(NULL, target, NULL, MS_REMOUNT | MS_BIND | kept_flags(top), NULL) < 0) {
-        fail(why, size, "read-only remount");
-        umount2(target, MNT_DETACH);
-        return false;
-    }
-    return true;
+    if (!name)
+        return open(target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int parent = open_own(AT_FDCWD, base->path);
+    int fd = parent < 0 ? -1 : open_own(parent, name);
+    int error = errno;
+    if (parent >= 0)
+        close(parent);
+    errno = error;
+    return fd;
 }
 
-bool share_mount(const char *directory, const char *mount, char *why, size_t size)
+/* The top of what was just mounted; its owner is whoever owns the source, so only the way to it is checked. */
+static int open_mounted(const struct base *base, const char *target)
 {
-    char path[4096];
-    const char *name;
-    int parent = open_parent(mount, path, &name);
+    const char *name = name_below(base, target);
+    int parent = name ? open_own(AT_FDCWD, base->path) : AT_FDCWD;
 
-    if (parent < 0)
+    if (parent == -1)
+        return -1;
+    int fd = openat(parent, name ? name : target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (parent >= 0)
+        close(parent);
+    return fd;
+}
+
+static bool mount_at(const char *source, int point)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", point);
+    return mount(source, path, NULL, MS_BIND, NULL) == 0;
+}
+
+static bool protect(int top, bool writable)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", top);
+    unsigned long flags = kept_flags(top) | (writable ? MS_NOEXEC : MS_RDONLY);
+    return mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0;
+}
+
+static void detach(const struct base *base, const char *target)
+{
+    char path[64];
+    int top = open_mounted(base, target);
+
+    if (top < 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", top);
+    umount2(path, MNT_DETACH);
+    close(top);
+}
+
+static bool bind_one(const struct base *base, const struct bind *bind, char *why, size_t size)
+{
+    int point = open_target(base, bind->target);
+
+    if (point < 0)
+        return fail_at(why, size, "mount point", bind->target);
+    bool mounted = mount_at(bind->source, point);
+    int error = errno;
+    close(point);
+    errno = error;
+    if (!mounted)
+        return fail_at(why, size, "bind mount at", bind->target);
+    /* The descriptor named what lies under the new mount; the path names the mount itself. */
+    int top = open_mounted(base, bind->target);
+    if (top >= 0 && protect(top, bind->writable)) {
+        close(top);
+        return true;
+    }
+    fail_at(why, size, "remount of", bind->target);
+    if (top >= 0)
+        close(top);
+    detach(base, bind->target);
+    return false;
+}
+
+bool share_mount(const struct spec *spec, char *why, size_t size)
+{
+    const struct bind share = {spec->share_directory, spec->share_mount, false};
+    struct base base;
+
+    if (!find_base(&base, spec->share_mount))
         return fail(why, size, "mount point's directory");
-    if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
-        return fail(why, size, "mount point");
     /* Namespaces come last: a job must not lose sudo for a share that could not be mounted anyway. */
-    if (!enter_namespaces(why, size))
+    if (!make_points(spec, &base, why, size) || !enter_namespaces(why, size))
         return false;
-    /* The old descriptor still belongs to the namespace we left. */
-    close(parent);
-    parent = open_own(AT_FDCWD, path);
-    if (parent < 0)
-        return fail(why, size, "mount point's directory");
-    return bind_read_only(directory, parent, name, why, size);
+    if (!bind_one(&base, &share, why, size))
+        return false;
+    for (size_t i = 0; i < spec->bind_count; i++)
+        if (!bind_one(&base, &spec->binds[i], why, size)) {
+            /* Half a fence would promise what it does not hold. */
+            while (i-- > 0)
+                detach(&base, spec->binds[i].target);
+            detach(&base, spec->share_mount);
+            return false;
+        }
+    return true;
 }

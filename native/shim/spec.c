@@ -148,6 +148,27 @@ static bool read_environment(struct spec *spec, char *value)
     return equals && equals != value;
 }
 
+static bool read_unmounted(struct spec *spec, char *value)
+{
+    const char *equals = strchr(value, '=');
+
+    spec->unmounted[spec->unmounted_count++] = value;
+    return equals && equals != value;
+}
+
+/* "SOURCE\nTARGET": a line break is the one character that no path we make has. */
+static bool read_bind(struct spec *spec, char *value, bool writable)
+{
+    char *target = strchr(value, '\n');
+
+    if (!target || spec->bind_count == SPEC_MAX_BINDS)
+        return false;
+    *target++ = '\0';
+    struct bind *bind = &spec->binds[spec->bind_count++];
+    bind->writable = writable;
+    return read_path(value, &bind->source) && read_path(target, &bind->target) && !strchr(target, '\n');
+}
+
 static bool read_argument(struct spec *spec, char *value)
 {
     spec->arguments[spec->argument_count++] = value;
@@ -220,6 +241,10 @@ static int read_record(struct spec *spec, const char *key, char *value)
         return read_path(value, &spec->share_directory);
     if (strcmp(key, "share_mount") == 0)
         return read_path(value, &spec->share_mount);
+    if (strcmp(key, "bind_ro") == 0 || strcmp(key, "bind_rw") == 0)
+        return read_bind(spec, value, key[6] == 'w');
+    if (strcmp(key, "unmounted_env") == 0)
+        return read_unmounted(spec, value);
     if (strcmp(key, "cgroup") == 0)
         return read_cgroup(spec, value);
     if (strcmp(key, "device_deny") == 0)
@@ -245,6 +270,8 @@ static bool check_whole(struct spec *spec, char *why, size_t size)
         snprintf(why, size, "spec: uid= is given without gid=");
     else if (!spec->share_directory != !spec->share_mount)
         snprintf(why, size, "spec: share_dir= and share_mount= go together");
+    else if (!spec->share_directory && (spec->bind_count || spec->unmounted_count))
+        snprintf(why, size, "spec: bind_ro=, bind_rw= and unmounted_env= need a share_dir=");
     else if ((spec->deny_count || spec->allow_count) && !spec->cgroup_count)
         snprintf(why, size, "spec: device rules need a cgroup=");
     else
@@ -269,8 +296,9 @@ static bool allocate(struct spec *spec, size_t records)
     /* Two places more in the environment for what the supervisor itself sets, one for the end. */
     spec->arguments = calloc(records + 1, sizeof *spec->arguments);
     spec->environment = calloc(records + 3, sizeof *spec->environment);
+    spec->unmounted = calloc(records + 1, sizeof *spec->unmounted);
     spec->groups = calloc(records + 1, sizeof *spec->groups);
-    return spec->arguments && spec->environment && spec->groups;
+    return spec->arguments && spec->environment && spec->unmounted && spec->groups;
 }
 
 static size_t count_records(const char *from, const char *end)
@@ -354,6 +382,7 @@ void spec_free(struct spec *spec)
 {
     free(spec->arguments);
     free(spec->environment);
+    free(spec->unmounted);
     free(spec->groups);
     free(spec->buffer);
 }

@@ -12,6 +12,7 @@
 #define SPEC_MAX_CGROUPS 16
 #define SPEC_MAX_DEVICES 512
 #define SPEC_MAX_GROUPS 65536
+#define SPEC_MAX_BINDS 256
 #define SPEC_MAX_SECONDS (100ull * 366 * 86400)
 #define SPEC_MAX_LOG_FILES 100
 #define SPEC_MIN_LOG_BYTES 4096
@@ -22,6 +23,12 @@ struct device_rule {
     char type;           /* 'c' or 'b' */
     int64_t major, minor; /* -1: any */
     unsigned access;     /* DEVICE_* bits */
+};
+
+/* A directory or file of the host, and where the job alone sees it. */
+struct bind {
+    char *source, *target;
+    bool writable;
 };
 
 struct limit {
@@ -46,6 +53,10 @@ struct spec {
     bool attach; /* stdio=attach, else stdio=log */
     uint64_t log_max_bytes, log_files;
     char *share_directory, *share_mount;
+    struct bind binds[SPEC_MAX_BINDS];
+    size_t bind_count;
+    char **unmounted; /* environment that counts only where the share could not be mounted */
+    size_t unmounted_count;
     uint64_t max_seconds, grace_seconds, attach_seconds; /* max_seconds 0: no limit */
     char *cgroups[SPEC_MAX_CGROUPS];
     size_t cgroup_count;

@@ -29,12 +29,23 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Bind:
+    """A directory or file of the host, and the absolute path at which the job alone sees it."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job as the supervisor sees it. `job_id` must be unique on the host: orphans are known by it.
 
     `uid` and `gid` left out mean the supervisor's own. `limits` maps the lower-case name of a limit without RLIMIT_
     ("nofile", "core"). `device_deny` and `device_allow` hold rules like "c 195:1 rwm"; an exception in
-    `device_allow` works on cgroup v2 only.
+    `device_allow` works on cgroup v2 only. `binds` are made after the share, in this order; a target directly beside
+    the share's mount point is made when missing, any other must exist. `unmounted_environment` counts, above
+    `environment`, only where share and binds could not be mounted: all of them are, or none.
     """
 
     job_id: str
@@ -51,6 +62,8 @@ class JobSpec:
     log_files: int = 4
     share_directory: str | None = None
     share_mount: str | None = None
+    binds: tuple[Bind, ...] = ()
+    unmounted_environment: Mapping[str, str] = field(default_factory=dict)
     max_seconds: int | None = None
     grace_seconds: int = 10
     attach_seconds: int = 30
@@ -103,10 +116,19 @@ def _records(spec: JobSpec) -> Iterator[tuple[str, str]]:
             yield key, str(value)
     for name, limit in spec.limits.items():
         yield "rlimit", f"{name}:{_limit_text(limit.soft)}:{_limit_text(limit.hard)}"
-    for name, value in spec.environment.items():
+    for bind in spec.binds:
+        if "\n" in bind.source + bind.target:
+            raise BadSpec(f"a line break in the path of a mount: {bind.source!r} at {bind.target!r}")
+        yield "bind_rw" if bind.writable else "bind_ro", f"{bind.source}\n{bind.target}"
+    yield from _variables("env", spec.environment)
+    yield from _variables("unmounted_env", spec.unmounted_environment)
+
+
+def _variables(key: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in variables.items():
         if not name or "=" in name:
             raise BadSpec(f"an environment variable cannot be called {name!r}")
-        yield "env", f"{name}={value}"
+        yield key, f"{name}={value}"
 
 
 def encode(spec: JobSpec) -> bytes:
@@ -132,12 +154,16 @@ def decode(content: bytes) -> JobSpec:
     if not content.startswith(HEADER) or not content.endswith(b"\0"):
         raise BadSpec("the job description is from another version, or cut short")
     found: dict[str, Any] = {name: [] for name in _REPEATED.values()}
-    environment: dict[str, str] = {}
+    environments: dict[str, dict[str, str]] = {"env": {}, "unmounted_env": {}}
     limits: dict[str, Limit] = {}
+    binds: list[Bind] = []
     for record in content[len(HEADER) : -1].split(b"\0"):
         key, _, value = os.fsdecode(record).partition("=")
-        if key == "env":
-            environment.__setitem__(*value.split("=", 1))
+        if key in environments:
+            environments[key].__setitem__(*value.split("=", 1))
+        elif key in ("bind_ro", "bind_rw"):
+            source, _, target = value.partition("\n")
+            binds.append(Bind(source, target, key == "bind_rw"))
         elif key == "rlimit":
             limits.__setitem__(*_read_limit(value))
         elif key == "umask":
@@ -149,7 +175,13 @@ def decode(content: bytes) -> JobSpec:
         else:
             raise BadSpec(f"unknown key {key!r} in the job description: written by a newer gpupool?")
     found |= {name: tuple(found[name]) for name in _REPEATED.values()}
-    return JobSpec(**found, environment=environment, limits=limits)
+    return JobSpec(
+        **found,
+        binds=tuple(binds),
+        environment=environments["env"],
+        unmounted_environment=environments["unmounted_env"],
+        limits=limits,
+    )
 
 
 def write_spec(job_dir: Path, spec: JobSpec) -> None:

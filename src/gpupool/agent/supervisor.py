@@ -20,7 +20,7 @@ from typing import Final, Self
 
 from gpupool.agent.job_log import LogChunk, log_end, log_files, read_log
 from gpupool.agent.job_record import ExitRecord, StartRecord, parse_exit, read_exit, read_started
-from gpupool.agent.job_spec import BadSpec, JobSpec, Limit, read_spec, write_spec
+from gpupool.agent.job_spec import BadSpec, Bind, JobSpec, Limit, read_spec, write_spec
 from gpupool.agent.job_state import JobState, JobStatus, SupervisorError, inspect, is_supervised
 from gpupool.agent.orphans import Reaped, StillSupervised, reap_orphans
 from gpupool_native import shim_path
@@ -29,6 +29,7 @@ __all__ = [
     "AlreadyStarted",
     "AlreadySupervised",
     "BadSpec",
+    "Bind",
     "Connection",
     "ConnectionLost",
     "ExitEvent",
@@ -118,6 +119,8 @@ class LiveStatus:
     lost_bytes: int
     share: str
     leftover: int
+    share_refused: str = ""
+    """Why the share and what goes with it could not be mounted."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,7 @@ class Connection:
             log_bytes=int(pairs["log_bytes"]),
             lost_bytes=int(pairs["lost_bytes"]),
             leftover=int(pairs["leftover"]),
+            share_refused=pairs.get("message", ""),
         )
 
     def signal(self, number: int) -> None:

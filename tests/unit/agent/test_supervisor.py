@@ -17,7 +17,7 @@ import pytest
 
 from gpupool.agent import supervisor
 from gpupool.agent.job_spec import decode, encode
-from gpupool.agent.supervisor import Connection, JobSpec, JobState, Limit
+from gpupool.agent.supervisor import Bind, Connection, JobSpec, JobState, Limit
 from gpupool_native import shim_path
 from tests.support.supervised import (
     ENVIRONMENT,
@@ -369,6 +369,12 @@ def test_the_news_of_the_end_wakes_a_selector(jobs: Jobs) -> None:
         (b"device_deny=c 1:7 rwm\0", "device rules need a cgroup="),
         (b"share_dir=/tmp\0", "share_dir= and share_mount= go together"),
         (b"env=NOVALUE\0", "bad value for env="),
+        (b"unmounted_env==x\0", "bad value for unmounted_env="),
+        (b"unmounted_env=A=x\0", "need a share_dir="),
+        (b"bind_ro=/tmp\n/tmp\0", "need a share_dir="),
+        (b"bind_ro=/tmp\0", "bad value for bind_ro="),
+        (b"bind_rw=/tmp\nrelative\0", "bad value for bind_rw="),
+        (b"bind_rw=/tmp\n/tmp\n/tmp\0", "bad value for bind_rw="),
         (b"log_max_bytes=1\0", "bad value for log_max_bytes="),
         (b"cut=short", "cut short"),
         (b"no equals sign\0", "unknown key"),
@@ -402,6 +408,7 @@ def test_a_description_reads_back_as_it_was_written() -> None:
         uid=5, gid=6,
         groups=(7, 8), umask=0o77, limits={"core": Limit(0, None)}, stdio="attach", log_max_bytes=8192, log_files=2,
         share_directory="/s", share_mount="/m/self", max_seconds=9, grace_seconds=0, attach_seconds=3,
+        binds=(Bind("/x", "/m/x"), Bind("/a b", "/etc/y=z", True)), unmounted_environment={"C": "=", "A": "other"},
         cgroups=("/a/b", "/c/d"), device_deny=("c 1:2 rwm",), device_allow=("b *:3 r",), owner_uid=11,
     )  # fmt: skip
     assert decode(encode(spec)) == spec
