@@ -27,6 +27,8 @@ STEPS = (
     "directory-finished",
 )
 """In the order in which one job passes them."""
+RESIZE_STEPS = ("resize-noted", "resized")
+"""What a job that is resized passes besides, while it runs."""
 
 
 def no_fault(_step: str) -> None:
@@ -38,8 +40,8 @@ def fault_from(environ: Mapping[str, str]) -> Fault:
     wanted = environ.get("GPUPOOL_FAULT")
     if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
         return no_fault
-    if wanted not in STEPS:
-        raise BadOption(f"GPUPOOL_FAULT={wanted!r} is no step", hint=f"steps: {', '.join(STEPS)}")
+    if wanted not in (*STEPS, *RESIZE_STEPS):
+        raise BadOption(f"GPUPOOL_FAULT={wanted!r} is no step", hint=f"steps: {', '.join((*STEPS, *RESIZE_STEPS))}")
 
     def die(step: str) -> None:
         if step == wanted:

@@ -77,6 +77,8 @@ class Held:
     stop_grace: int | None = None
     started_ns: int | None = None
     told: str = ""
+    unsized: WorkOut | None = None
+    """A resize that could not be put in force yet."""
 
     @property
     def key(self) -> str:
@@ -157,7 +159,11 @@ class Jobs:
             self._stop(work, held)
         elif held is None or held.phase is Phase.WAITING:
             self._begin(work, held)
-        elif held.phase is Phase.RUNNING and (not work.started or held.checkpoint.generation != work.generation):
+        elif held.phase is not Phase.RUNNING:
+            return
+        elif work.want == "resize":
+            self._submit(self._resize, held, work)
+        elif not work.started or held.checkpoint.generation != work.generation:
             self._submit(self._tell_anew, held, work.generation)
 
     def reconcile(self, live: Iterable[str]) -> None:
@@ -176,6 +182,9 @@ class Jobs:
             begun = [one for one in self._held.values() if one.phase in (Phase.STARTING, Phase.RUNNING)]
         for held in (one for one in begun if one.connection is None):
             self._submit(self._reconnect, held)
+        for held in begun:
+            if (work := held.unsized) is not None:
+                self._submit(self._resize, held, work)
 
     def answered(self, report: ReportIn, stale: bool) -> None:
         """The server has taken a report in; a stale one means that the allocation is not ours any more."""
@@ -250,6 +259,32 @@ class Jobs:
         if status.state is JobState.NOT_STARTED:
             raise SupervisorError("its supervisor ended without starting it")
         self._found(held, status)
+        if work.want == "resize" and held.phase is Phase.RUNNING:
+            self._resize(held, work)
+
+    # Resizing ------------------------------------------------------------------------------------------
+
+    def _resize(self, held: Held, work: WorkOut) -> None:
+        """Put another size in force. The server asks again until it is told, also after a kill at any line.
+
+        The checkpoint comes first, so that whatever ends the job meanwhile names the later generation.
+        """
+        if held.phase is not Phase.RUNNING or work.generation < held.checkpoint.generation:
+            return
+        held.unsized = work
+        held.checkpoint = replace(held.checkpoint, generation=work.generation)
+        self._directories.write(held.checkpoint)
+        self._fault("resize-noted")
+        mechanism = MECHANISMS[held.checkpoint.mechanism]
+        mechanism.resize(view_of(work, self._settings.pool, self._nodes), self._state_dir)
+        self._fault("resized")
+        held.unsized = None
+        used = self._memory_used(held)
+        self._report(_report(held.key, work.generation, "resized", gpu_memory_bytes=used))
+
+    def _memory_used(self, held: Held) -> int | None:
+        """Card memory that the job's processes hold now, as far as its mechanism counts it."""
+        return None
 
     # Found in some state -------------------------------------------------------------------------------
 

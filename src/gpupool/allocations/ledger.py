@@ -82,6 +82,16 @@ _RELEASE = (
 )
 _NEW_SEAT = seats.insert()
 _SEATS = sa.select(seats).where(seats.c.allocation_id.in_(sa.bindparam("allocations", expanding=True)))
+_SET_SEAT = (
+    seats.update()
+    .where(seats.c.allocation_id == sa.bindparam("allocation"), seats.c.device_id == sa.bindparam("card"))
+    .values(gpu_milli=sa.bindparam("milli"), memory_bytes=sa.bindparam("bytes"))
+)
+_NEW_GENERATION = (
+    allocations.update()
+    .where(allocations.c.id == sa.bindparam("allocation"))
+    .values(generation=sa.bindparam("now"), work_seq=sa.bindparam("now"))
+)
 _HOLD = (
     tenants.update()
     .where(tenants.c.id == sa.bindparam("tenant"))
@@ -221,6 +231,39 @@ def _free_cards(write: Write, freed: dict[int, Counter[str]]) -> None:
             for card, use in freed.items()
         ],
     )
+
+
+@dataclass(frozen=True)
+class Resize:
+    """One seat's old and new size: held milli and bytes on a card."""
+
+    card: int
+    milli: int
+    size: int
+    milli_before: int
+    size_before: int
+
+
+def resize(write: Write, metering: Metering, allocation: int, tenant: int, changes: Sequence[Resize]) -> Granted:
+    """Write new sizes of all seats of a held allocation under a new generation; whether they fit was checked."""
+    _free_cards(write, {change.card: Counter(_less(change)) for change in changes})
+    where = {"allocation": allocation}
+    write.execute(
+        _SET_SEAT, [{**where, "card": each.card, "milli": each.milli, "bytes": each.size} for each in changes]
+    )
+    metering.resize_seats(write, allocation, {each.card: (each.milli, each.size // MIB) for each in changes})
+    write.execute(_NEW_GENERATION, {**where, "now": write.touch_ledger()})
+    write.announce("queue")
+    less: Counter[str] = Counter()
+    for change in changes:
+        less.update(_less(change))
+    more = Counter({key: -value for key, value in less.items()})
+    notes = _notes(write.execute(_CARDS_BY_ID, {"cards": [change.card for change in changes]}))
+    return Granted((), notes, hold(write, {tenant: more}))
+
+
+def _less(change: Resize) -> dict[str, int]:
+    return {"milli": change.milli_before - change.milli, "bytes": change.size_before - change.size, "shares": 0}
 
 
 def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:

@@ -41,6 +41,7 @@ _FOUND = (
         allocations.c.public_id.label("allocation"),
         allocations.c.state.label("allocation_state"),
         allocations.c.generation,
+        allocations.c.applied_generation,
         allocations.c.granted_ns,
         jobs.c.id.label("job_id"),
         jobs.c.public_id.label("job"),
@@ -71,6 +72,8 @@ class Told:
     granted: Granted = field(default_factory=lambda: Granted((), (), ()))
     requeued: list[Queued] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    used: dict[str, int | None] = field(default_factory=dict)
+    """Card memory in use by a job when its new limits came into force."""
 
 
 def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Sequence[ReportIn]) -> Told:
@@ -83,13 +86,15 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
         row = found.pop(report.allocation, None) or _allocations(write, agent, {report.allocation}).get(
             report.allocation
         )
-        if row is None or row.generation != report.generation:
+        if row is None or not _is_of(row, report.generation):
             told.stale.append(report.allocation)
             continue
         if row.allocation_state == AllocationState.RELEASED:
             continue
         if report.state in ("prepared", "running"):
             _progress(write, row, report)
+        elif report.state == "resized":
+            _resized(write, row, report, told)
         else:
             release[row.allocation_id] = row.tenant_id
             _ended(write, row, report, told)
@@ -102,11 +107,27 @@ def _allocations(write: Write, agent: str, wanted: Iterable[str]) -> dict[str, R
     return {row.allocation: row for row in rows}
 
 
+def _is_of(row: Row, generation: int) -> bool:
+    """The present generation, or an earlier one since it runs: what was told before a resize was heard of."""
+    applied = row.applied_generation
+    return bool(generation == row.generation or (applied is not None and applied <= generation < row.generation))
+
+
+def _resized(write: Write, row: Row, report: ReportIn, told: Told) -> None:
+    """The limits of that generation are in force."""
+    told.used[row.job] = report.gpu_memory_bytes
+    if (row.applied_generation or 0) < report.generation:
+        write.execute(_SET_ALLOCATION, {"allocation": row.allocation_id, "applied_generation": report.generation})
+        _set_job(write, row, {})
+
+
 def _progress(write: Write, row: Row, report: ReportIn) -> None:
     """The node has prepared the allocation, or the command runs."""
     values: dict[str, Any] = {"fence": report.fence, "attach_socket": report.attach_socket}
     if row.allocation_state == AllocationState.GRANTED:
         values["state"] = AllocationState.PREPARED
+    if row.applied_generation is None and report.state == "running":
+        values["applied_generation"] = report.generation
     write.execute(_SET_ALLOCATION, {"allocation": row.allocation_id, **values})
     new = JobState.RUNNING if report.state == "running" else JobState.STARTING
     if row.state == new or not may(JobState(row.state), new):

@@ -83,6 +83,7 @@ _WORK = (
         allocations.c.public_id.label("allocation"),
         allocations.c.state.label("allocation_state"),
         allocations.c.generation,
+        allocations.c.applied_generation,
         allocations.c.work_seq,
         jobs.c.public_id.label("job"),
         jobs.c.name.label("job_name"),
@@ -246,6 +247,19 @@ def one(connection: sa.Connection, job_id: int, why: Why) -> JobOut:
     return describe(connection, rows, why)[0]
 
 
+def find_public(connection: sa.Connection, public_id: str, why: Why) -> JobOut:
+    """The job of that id, whoever asks."""
+    return describe(connection, connection.execute(_JOB.where(jobs.c.public_id == public_id)).all(), why)[0]
+
+
+def is_applied(connection: sa.Connection, public_id: str) -> bool:
+    """Whether a job's node has said that the limits of the present generation are in force, or nothing is held."""
+    held = sa.and_(jobs.c.public_id == public_id, allocations.c.state != AllocationState.RELEASED)
+    query = sa.select(allocations.c.generation, allocations.c.applied_generation)
+    row = connection.execute(query.join(jobs, jobs.c.id == allocations.c.job_id).where(held)).one_or_none()
+    return row is None or row.applied_generation == row.generation
+
+
 def describe(connection: sa.Connection, rows: Sequence[Row], why: Why) -> list[JobOut]:
     """Job rows as they are shown: one more query, however many rows."""
     granted = _grants(connection, [row.id for row in rows])
@@ -272,8 +286,9 @@ def _seats(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int
 
 def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
     mine = grant if row.state != "pending" else ()
-    memory = mine[0].memory_bytes if mine else row.memory_bytes
     best_effort = row.sharing == "best-effort"
+    memory = mine[0].memory_bytes if mine else row.memory_bytes
+    milli = mine[0].gpu_milli if mine and not best_effort else row.gpu_milli
     placed = mine[0] if mine else None
     return JobOut(
         id=row.public_id,
@@ -283,12 +298,12 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         tenant=row.tenant,
         project=row.project,
         user=row.user,
-        gpu_milli=row.gpu_milli,
+        gpu_milli=milli,
         memory_bytes=memory,
         count=row.cards,
         model=row.model,
         sharing=row.sharing,
-        share=format_share(row.gpu_milli, memory, row.cards, best_effort=best_effort),
+        share=format_share(milli, memory, row.cards, best_effort=best_effort),
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,
@@ -335,6 +350,11 @@ def _environment(row: Row, env: dict[str, str]) -> dict[str, str]:
     return env if row.array_index is None else {**env, "GPUPOOL_ARRAY_INDEX": str(row.array_index)}
 
 
+def _is_resized(row: Row) -> bool:
+    """Its node has said that it runs, but not that the limits of this generation are in force."""
+    return row.applied_generation is not None and row.applied_generation < row.generation
+
+
 def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
     spec = row.spec or {"argv": [], "cwd": "/", "env": {}, "umask": 0o022, "limits": {}, "run_as": None, "fence": True}
     stopping = row.allocation_state == AllocationState.RELEASING
@@ -343,7 +363,7 @@ def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
         generation=row.generation,
         job=row.job,
         job_name=row.job_name,
-        want="stop" if stopping else "run",
+        want="stop" if stopping else "resize" if _is_resized(row) else "run",
         stop_reason=row.stop_requested or "",
         grace_seconds=10 if row.stop_grace_s is None else row.stop_grace_s,
         tenant=row.tenant,

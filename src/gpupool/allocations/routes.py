@@ -21,7 +21,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import peer_of, require
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
-from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, StopIn, SubmittedOut
+from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
 
 router = APIRouter(tags=["jobs"])
 T = TypeVar("T")
@@ -171,6 +171,24 @@ async def _disconnected(request: Request) -> None:
 def stop(job: str, body: StopIn, allocations: Service, caller: Runner) -> list[JobOut]:
     """Ask for the end of a job, or of all live jobs of an array. It ends with SIGTERM, after the grace with SIGKILL."""
     return allocations.stop(job, caller, body.grace_seconds)
+
+
+@router.post("/jobs/{job}/resize")
+async def resize(
+    request: Request, job: str, body: ResizeIn, allocations: Service, caller: Runner, wait_seconds: Wait = 0
+) -> ResizedOut:
+    """Another share for a running job, on the cards it has: at once, or refused with the numbers.
+
+    With `wait_seconds` it answers when the job's node has put the limits in force.
+    """
+    told = await run_in_threadpool(allocations.resize, job, body, caller)
+    began = time.monotonic()
+    if wait_seconds and not told.applied:
+        topic, first = ("job", told.job.id), told
+        told = await _until(request, topic, wait_seconds, lambda: allocations.resized(first), lambda now: now.applied)
+    if told.applied:
+        told = told.model_copy(update={"applied_milliseconds": round((time.monotonic() - began) * 1000, 1)})
+    return told
 
 
 @router.get("/jobs/{job}/explain")

@@ -16,8 +16,10 @@ from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
+from gpupool.allocations.resizing import check_wanted, resize_job
 from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
+from gpupool.base.units import format_mib
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
@@ -31,7 +33,7 @@ from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
-from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, SubmittedOut
+from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, SubmittedOut
 
 
 class Allocations:
@@ -51,6 +53,7 @@ class Allocations:
         self.mirror = Mirror(policy)
         self.placer = Placer(store, self.mirror, metering, on_error)
         self.leases = Leases(self._lease_ended)
+        self._used_at_resize: dict[str, int | None] = {}
 
     def start(self) -> None:
         """Read what waits, give attached jobs a fresh lease, begin to place."""
@@ -142,17 +145,17 @@ class Allocations:
         if not rows:
             ended = self.job(named, principal)
             raise WrongState(f"job {ended.name} is {ended.state} already", hint="gpupool ps  shows what runs")
-        self._check_may_stop(rows, principal)
+        self._check_may(rows, principal, "stop")
         mine = all(row.user_id == principal.user_id for row in rows)
         self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
         with self.store.read() as connection:
             return [reading.one(connection, row.id, self._why) for row in rows]
 
-    def _check_may_stop(self, rows: Sequence[sa.Row[Any]], principal: Principal) -> None:
+    def _check_may(self, rows: Sequence[sa.Row[Any]], principal: Principal, verb: str) -> None:
         others = [row for row in rows if row.user_id != principal.user_id]
         if others and not principal.may(Permission.MANAGE_TENANT):
             raise NotAllowed(
-                f"job {others[0].name} belongs to somebody else", hint="its user or a tenant-admin can stop it"
+                f"job {others[0].name} belongs to somebody else", hint=f"its user or a tenant-admin can {verb} it"
             )
 
     def stop_all(self, principal: Principal, why: str, grace_s: int | None) -> int:
@@ -180,6 +183,43 @@ class Allocations:
             ).scalars()
             live = ids.all()
         self.stop_jobs(live, "lease", None)
+
+    # --- resizing --------------------------------------------------------------------------
+
+    def resize(self, named: str, body: ResizeIn, principal: Principal) -> ResizedOut:
+        """Give a running job another size on the cards it has. Idempotent.
+
+        Raises NotFound, NotAllowed, WrongState, BadInput's and Refused's classes, and changes nothing then.
+        """
+        wanted = check_wanted(body.gpu_milli, body.memory_bytes)
+        with self.store.read() as connection:
+            row = reading.find(connection, principal, named)
+        self._check_may([row], principal, "resize")
+        self._used_at_resize.pop(row.public_id, None)
+        with self.store.write() as write:
+            done = resize_job(write, self.metering, row.id, wanted)
+            told = ResizedOut(
+                job=reading.one(write.connection, row.id, self._why),
+                gpu_milli_before=done.milli_before,
+                memory_bytes_before=done.bytes_before,
+                changed=done.changed,
+                applied=False,
+            )
+            if replay.pending() is not None:
+                write.answer(200, told.model_dump(mode="json"))
+        self.mirror.note_cards(done.granted.cards)
+        for tenant in done.granted.tenants:
+            self.mirror.note_tenant(tenant)
+        return self.resized(told)
+
+    def resized(self, told: ResizedOut) -> ResizedOut:
+        """The same answer with what the node has said since."""
+        with self.store.read() as connection:
+            applied = reading.is_applied(connection, told.job.id)
+            job = reading.find_public(connection, told.job.id, self._why)
+        used = self._used_at_resize.get(told.job.id) if applied else None
+        note = resize_note(job, told.memory_bytes_before, used)
+        return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})
 
     # --- nodes -----------------------------------------------------------------------------
 
@@ -226,6 +266,9 @@ class Allocations:
         if told.requeued:
             self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)
+        self._used_at_resize |= told.used
+        for job in told.ended:
+            self._used_at_resize.pop(job, None)
         if told.granted.cards or told.requeued:
             self.store.hub.publish({"queue"})
         return told.stale
@@ -263,6 +306,21 @@ def _tell(write: Write, submission: intake.Submission, key: int, why: str) -> Su
 def _submitted(connection: sa.Connection, submission: intake.Submission, key: int, why: reading.Why) -> SubmittedOut:
     first = reading.one(connection, key, why)
     return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
+
+
+def resize_note(job: JobOut, bytes_before: int, used: int | None) -> str:
+    """What a person should know about a resize, if anything."""
+    memory = job.memory_bytes or 0
+    if used is not None and used > memory:
+        return (
+            f"{format_mib(used)} are in use, {format_mib(used - memory)} more than it now has: what it holds stays, "
+            "it gets nothing more until it has given that back"
+        )
+    if job.fence == "none":
+        return "nothing enforces it (fence: none): the pool counts it, and the job reads it in its share file"
+    if memory < bytes_before and used is None:
+        return "what it may hold beyond that stays; it gets nothing more until it has given that back"
+    return ""
 
 
 def is_settled(job: JobOut) -> bool:

@@ -97,6 +97,7 @@ allocations = sa.Table(
     sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("applied_generation", sa.BigInteger, nullable=True, comment="what its node last said is in force"),
     sa.Column("why", sa.String(200), nullable=False, server_default=""),
     sa.Column("fence", sa.String(16), nullable=False, server_default="none"),
     sa.Column("attach_socket", sa.String(4096), nullable=True),

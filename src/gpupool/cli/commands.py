@@ -11,6 +11,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("ps", "list jobs"),
             ("show", "everything about one job, card, node or the pool"),
             ("logs", "print a job's output"),
+            ("resize", "give a running job another share"),
             ("stop", "end jobs and free their shares"),
             ("explain", "why a job waits, or why it runs where it runs"),
             ("top", "live view of cards, tenants and jobs"),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import Refused
+from gpupool.base.errors import NotFound, Refused
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, Observed, Prepared, Step
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file
 from gpupool.mechanisms.visibility import environment, nodes
@@ -76,6 +76,15 @@ class Bookkeeping:
         book.write(replace(note, step=Step.PREPARED))
         opened, closed = nodes(view)
         return Prepared(environment(view), opened, closed, share_dir, self.fence_level(), self._notes(view))
+
+    def resize(self, view: AllocationView, state_dir: Path) -> None:
+        book = NoteBook(state_dir)
+        if book.read(view.allocation) is None:
+            raise NotFound(f"allocation {view.allocation} is not prepared on this node")
+        document = share_document(view, self.fence_level())
+        note = book.open(Note(self.name, view.allocation, view.generation, Step.PREPARING, made=document))
+        replace_file(book.folder(view.allocation) / "share" / SHARE_FILE, document)
+        book.write(replace(note, step=Step.PREPARED))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)

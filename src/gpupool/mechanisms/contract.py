@@ -116,6 +116,13 @@ class Mechanism(Protocol):
         """
         ...
 
+    def resize(self, view: AllocationView, state_dir: Path) -> None:
+        """Put the sizes of `view`, of a later generation, in force for the job that runs. Twice is once.
+
+        Raises StaleGeneration when a younger generation is on record, NotFound when none is.
+        """
+        ...
+
     def observe(self, state_dir: Path) -> Mapping[str, Observed]:
         """Every allocation this mechanism has on record, and whether its state is still what it made."""
         ...

@@ -79,6 +79,23 @@ class Metering:
         gpu, cpu = (sample.gpu_milliseconds, sample.cpu_milliseconds) if sample else (None, None)
         return gpu, cpu if job.cpu_milliseconds is None else job.cpu_milliseconds
 
+    def resize_seats(self, write: Write, allocation_id: int, sizes: Mapping[int, tuple[int, int]]) -> None:
+        """Count an allocation's seats anew from this second on; `sizes` is (held milli, MiB) by device.
+
+        What was held up to now stays in the books as it was. The second in which it happens belongs
+        to the new size, as a second in which a share ends belongs to the next holder.
+        """
+        now_s = write.now_ns // _NS
+        ids = {"ids": [allocation_id], "now_s": now_s}
+        rows = [dict(row._mapping) for row in write.execute(sa.select(intervals).where(_OPEN), ids)]
+        write.execute(_FORGET_EMPTY, ids)
+        write.execute(_END_OPEN, ids)
+        for row in rows:
+            del row["id"]
+            row["gpu_milli"], row["memory_mib"] = sizes[row["device_id"]]
+            row["start_s"] = now_s
+        write.execute(intervals.insert(), rows)
+
     # Samples -------------------------------------------------------------------------------
 
     def record(self, samples: Iterable[JobSample]) -> None:

@@ -19,7 +19,8 @@ from gpupool.store.tables import BigId, metadata
 intervals = sa.Table(
     "intervals",
     metadata,
-    # One row per seat. It counts end_s - start_s whole seconds; an open one has no end.
+    # One row per seat, and one more for each time it was resized, of which the latest is open.
+    # It counts end_s - start_s whole seconds; an open one has no end.
     # The rollup moves start_s forward as it moves what came before into usage_hours.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("allocation_id", sa.BigInteger, nullable=False),
@@ -32,7 +33,14 @@ intervals = sa.Table(
     sa.Column("memory_mib", sa.BigInteger, nullable=False),
     sa.Column("start_s", sa.BigInteger, nullable=False),
     sa.Column("end_s", sa.BigInteger, nullable=True),
-    sa.UniqueConstraint("allocation_id", "device_id"),
+    sa.Index(
+        "uq_intervals_open",
+        "allocation_id",
+        "device_id",
+        unique=True,
+        sqlite_where=sa.text("end_s IS NULL"),
+        postgresql_where=sa.text("end_s IS NULL"),
+    ),
     sa.Index("ix_intervals_end_s", "end_s"),
     sa.Index("ix_intervals_start_s", "start_s"),
 )

@@ -116,7 +116,9 @@ class WorkOut(Wire):
     generation: int
     job: str
     job_name: str
-    want: Literal["run", "stop"]
+    want: Literal["run", "resize", "stop"] = Field(
+        description="resize: it runs, and its node has not said yet that the limits of this generation are in force"
+    )
     stop_reason: str = ""
     grace_seconds: int = 10
     tenant: str
@@ -144,11 +146,14 @@ class WorkPage(Wire):
 
 
 class ReportIn(Wire):
-    """What became of an allocation. `ended` says that nothing of it is left on the node."""
+    """What became of an allocation. `ended` says that nothing of it is left on the node.
+
+    `resized` says that the limits of this generation are in force, and what was in use then.
+    """
 
     allocation: str = Field(max_length=16)
     generation: int
-    state: Literal["prepared", "running", "ended", "lost", "not_started"]
+    state: Literal["prepared", "running", "resized", "ended", "lost", "not_started"]
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"
     reason: str = Field("", max_length=400)
@@ -159,6 +164,7 @@ class ReportIn(Wire):
     cpu_milliseconds: int | None = None
     max_rss_bytes: int | None = None
     pid: int | None = None
+    gpu_memory_bytes: int | None = None
 
 
 class DeviceSample(Wire):

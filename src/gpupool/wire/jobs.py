@@ -104,6 +104,26 @@ class SubmittedOut(Wire):
     count: int = 1
 
 
+class ResizeIn(Wire):
+    """The new size per card; what is null stays as it is. Setting a size twice is setting it once."""
+
+    gpu_milli: int | None = Field(None, ge=-BIG, le=BIG, description="thousandths of one card's compute")
+    memory_bytes: int | None = Field(None, ge=-BIG, le=BIG)
+
+
+class ResizedOut(Wire):
+    """What became of a resize: the job as it is now, and the size per card that it had before."""
+
+    job: JobOut
+    gpu_milli_before: int
+    memory_bytes_before: int
+    changed: bool = Field(description="false: it had that size already")
+    applied: bool = Field(description="its node has put the new limits in force")
+    applied_milliseconds: float | None = Field(None, description="from the commit to the node's word; null: not yet")
+    used_bytes: int | None = Field(None, description="memory in use when the limits changed; null: unknown")
+    note: str = Field("", description="what a person should know about it")
+
+
 class StopIn(Wire):
     grace_seconds: int | None = Field(None, ge=0, le=86400)
 

@@ -7,6 +7,7 @@ back on the same database, as after a kill.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -108,6 +109,18 @@ class PoolServer:
     def stop(self, job: str, grace: int = 0) -> None:
         with self.api() as api:
             api.request("POST", f"jobs/{job}/stop", {"grace_seconds": grace})
+
+    def resize(self, job: str, **size: int) -> dict[str, Any]:
+        with self.api() as api:
+            told: dict[str, Any] = api.request("POST", f"jobs/{job}/resize", size)
+        return told
+
+    def share_of(self, job: str) -> dict[str, Any]:
+        """What the job reads about its share."""
+        allocation = json.loads((self.job_dir(job) / "allocation.json").read_text())["allocation"]
+        path = self.paths.agent / "prepared" / allocation / "share" / "share.json"
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
 
     def until_state(self, job: str, *states: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:

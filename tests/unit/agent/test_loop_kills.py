@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.faults import STEPS, fault_from, no_fault
+from gpupool.agent.faults import RESIZE_STEPS, STEPS, fault_from, no_fault
 from gpupool.agent.supervisor import JobState, inspect
 from gpupool.base.errors import BadOption
 from tests.support.supervised import until
@@ -69,6 +69,39 @@ def test_a_stop_while_the_killed_agent_is_away_leaves_nothing_behind(server: Poo
         server.stop(job)
         agents.append(AgentProcess(server))
         assert server.until_state(job, "failed", "done", "lost", "stopped")["state"] == "stopped"
+        until(lambda: not server.leftovers(), "nothing being left")
+        assert server.held_shares() == 0
+    finally:
+        for agent in agents:
+            agent.end()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("step", RESIZE_STEPS)
+@pytest.mark.parametrize("ends", [False, True])
+def test_killed_in_the_middle_of_a_resize_the_next_agent_puts_it_in_force(
+    server: PoolServer, step: str, ends: bool
+) -> None:
+    fifo = server.paths.root / "fifo"
+    os.mkfifo(fifo)
+    agents = [AgentProcess(server, fault=step)]
+    try:
+        until(lambda: server.node_is_ready("sim-0"), "the node's readiness")
+        job = server.submit(f"read line < {fifo}; exit 9")["id"]
+        server.until_state(job, "running")
+        assert server.resize(job, gpu_milli=400, memory_bytes=2 << 30)["changed"]
+        assert agents[0].await_death() == signal.SIGKILL
+        if ends:
+            fifo.write_text("end\n")
+            until(lambda: inspect(server.job_dir(job)).state is JobState.ENDED, "the command's own end")
+        agents.append(AgentProcess(server))
+        if not ends:
+            until(lambda: server.resize(job, gpu_milli=400)["applied"], "the resize being in force")
+            (device,) = server.share_of(job)["devices"]
+            assert (device["gpu_milli"], device["memory_bytes"]) == (400, 2 << 30)
+            fifo.write_text("end\n")
+        ended = server.until_state(job, "failed", "done", "lost", "stopped")
+        assert (ended["state"], ended["exit_code"]) == ("failed", 9)
         until(lambda: not server.leftovers(), "nothing being left")
         assert server.held_shares() == 0
     finally:

@@ -1,0 +1,256 @@
+"""Another size for a job that runs: on the cards it has, at once or not at all.
+
+Whether it may be is decided and written in one transaction, from the rows themselves and not
+from the mirror: whoever asks wants an answer now, and a plan that could be stale is none.
+A resize moves nothing to other cards and never waits; it takes only what is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.ledger import Granted, Resize, resize
+from gpupool.allocations.mirror import quota_of
+from gpupool.allocations.tables import allocations, claims, jobs, seats
+from gpupool.base.errors import (
+    BadFraction,
+    BadInput,
+    BadQuantity,
+    LargerThanAnyCard,
+    NoRoomNow,
+    QuotaExceeded,
+    Refused,
+    WrongState,
+)
+from gpupool.base.units import MIB, WHOLE, format_gpu, format_mib, format_share
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import device_name
+from gpupool.metering.service import Metering
+from gpupool.model.allocation import AllocationState
+from gpupool.model.claim import Sharing
+from gpupool.model.device import DeviceState, Health
+from gpupool.model.job import JobState
+from gpupool.model.quota import Amount
+from gpupool.store.database import Write
+from gpupool.tenancy.tables import tenants
+
+Row = sa.Row[Any]
+
+_HELD = (
+    sa.select(
+        jobs.c.public_id,
+        jobs.c.name,
+        jobs.c.state,
+        jobs.c.stop_requested,
+        jobs.c.tenant_id,
+        claims.c.sharing,
+        allocations.c.id.label("allocation_id"),
+        allocations.c.state.label("allocation_state"),
+        allocations.c.applied_generation,
+        allocations.c.generation,
+        nodes.c.agent,
+    )
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .outerjoin(
+        allocations,
+        sa.and_(allocations.c.job_id == jobs.c.id, allocations.c.state != sa.literal_column("'released'")),
+    )
+    .outerjoin(nodes, nodes.c.id == allocations.c.node_id)
+    .where(jobs.c.id == sa.bindparam("job"))
+)
+_SEATS = (
+    sa.select(
+        seats.c.device_id,
+        seats.c.gpu_milli,
+        seats.c.memory_bytes,
+        devices.c.idx,
+        devices.c.state,
+        devices.c.health,
+        devices.c.used_milli,
+        devices.c.used_bytes,
+        devices.c.memory_bytes.label("card_bytes"),
+        nodes.c.name.label("node"),
+    )
+    .join(devices, devices.c.id == seats.c.device_id)
+    .join(nodes, nodes.c.id == devices.c.node_id)
+    .where(seats.c.allocation_id == sa.bindparam("allocation"))
+    .order_by(devices.c.idx)
+)
+_TENANT = sa.select(tenants).where(tenants.c.id == sa.bindparam("tenant"))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The size per card that is asked for; None leaves that part as it is."""
+
+    gpu_milli: int | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a resize did. `generation` is the one that the node has to put in force."""
+
+    granted: Granted
+    changed: bool
+    generation: int
+    milli_before: int
+    bytes_before: int
+
+
+def check_wanted(gpu_milli: int | None, memory_bytes: int | None) -> Wanted:
+    """The size, if it makes sense for some card. Memory is counted up to whole MiB. Raises BadInput's classes."""
+    if gpu_milli is None and memory_bytes is None:
+        raise BadInput(
+            "a resize needs a new share of the compute, of the memory, or both", hint="--gpu 0.3 --memory 8GiB"
+        )
+    if gpu_milli is not None and not 1 <= gpu_milli <= WHOLE:
+        raise BadFraction(
+            f"{gpu_milli / WHOLE:g} of a card per card cannot be given", hint="per card ask for 0.001 to 1"
+        )
+    if memory_bytes is not None and memory_bytes < 1:
+        raise BadQuantity(f"{memory_bytes} bytes of memory is nothing", hint="ask for at least 1MiB")
+    return Wanted(gpu_milli, None if memory_bytes is None else -(-memory_bytes // MIB) * MIB)
+
+
+def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted) -> Done:
+    """Give a running job another size. Raises WrongState, Refused's classes; then nothing has changed.
+
+    Asked for the size it has, it changes nothing and that is no error: the request may come twice.
+    """
+    job = write.execute(_HELD, {"job": job_id}).one()
+    _check_runs(job)
+    taken = write.execute(_SEATS, {"allocation": job.allocation_id}).all()
+    _check_kind(job, taken, wanted)
+    changes = [_change(seat, wanted) for seat in taken]
+    before = (taken[0].gpu_milli, taken[0].memory_bytes)
+    if all((each.milli, each.size) == (each.milli_before, each.size_before) for each in changes):
+        return Done(Granted((), (), ()), False, job.generation, *before)
+    for seat, change in zip(taken, changes, strict=True):
+        _check_card(job, seat, change)
+    _check_quota(write, job, changes)
+    granted = resize(write, metering, job.allocation_id, job.tenant_id, changes)
+    _tell(write, job_id, job, changes, before)
+    return Done(granted, True, write.touch_ledger(), *before)
+
+
+def _tell(write: Write, job_id: int, job: Row, changes: Sequence[Resize], before: tuple[int, int]) -> None:
+    write.execute(jobs.update().where(jobs.c.id == job_id).values(generation=jobs.c.generation + 1))
+    size = {"gpu_milli": changes[0].milli, "memory_bytes": changes[0].size}
+    was = {"gpu_milli": before[0], "memory_bytes": before[1]}
+    data = {"name": job.name, "size": size, "before": was, "cards": len(changes)}
+    write.event("job.resized", job.public_id, tenant_id=job.tenant_id, data=data)
+    write.announce(("job", job.public_id), ("node", job.agent))
+
+
+def _change(seat: Row, wanted: Wanted) -> Resize:
+    milli = seat.gpu_milli if wanted.gpu_milli is None else wanted.gpu_milli
+    size = seat.memory_bytes if wanted.memory_bytes is None else wanted.memory_bytes
+    return Resize(seat.device_id, milli, size, seat.gpu_milli, seat.memory_bytes)
+
+
+# What is refused ---------------------------------------------------------------------------------
+
+
+def _check_runs(job: Row) -> None:
+    if job.state == JobState.PENDING:
+        raise WrongState(
+            f"job {job.name} waits and holds nothing yet",
+            hint=f"gpupool stop {job.name}, then submit it with the other size",
+        )
+    if job.state != JobState.RUNNING or job.applied_generation is None:
+        more = "try again in a moment" if job.state == JobState.STARTING else "gpupool ps  shows what runs"
+        raise WrongState(f"job {job.name} is {job.state}: only a running job can be resized", hint=more)
+    if job.stop_requested is not None or job.allocation_state == AllocationState.RELEASING:
+        raise WrongState(f"job {job.name} is being stopped", hint="gpupool ps  shows what runs")
+
+
+def _check_kind(job: Row, taken: Sequence[Row], wanted: Wanted) -> None:
+    if job.sharing == Sharing.BEST_EFFORT and wanted.gpu_milli is not None:
+        raise Refused(
+            f"job {job.name} is best effort: it holds no compute that could be resized",
+            hint=f"gpupool resize {job.name} --memory SIZE  changes its memory",
+        )
+    whole = [seat for seat in taken if _is_whole(job, seat)]
+    if whole:
+        raise Refused(
+            f"job {job.name} has {_name(whole[0])} whole: no fence runs in it, so nothing in it could be limited",
+            hint="stop it, and submit it with a share of the card, e.g. --gpu 0.9",
+        )
+
+
+def _is_whole(job: Row, seat: Row) -> bool:
+    """As the node judges it when it chooses a mechanism."""
+    all_of_it = seat.gpu_milli == WHOLE and seat.memory_bytes // MIB == seat.card_bytes // MIB
+    return bool(all_of_it and job.sharing != Sharing.BEST_EFFORT)
+
+
+def _check_card(job: Row, seat: Row, change: Resize) -> None:
+    if change.size > seat.card_bytes:
+        raise LargerThanAnyCard(
+            f"{_name(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
+            hint=_nearest(job, seat),
+        )
+    if change.milli <= change.milli_before and change.size <= change.size_before:
+        return
+    if seat.state != DeviceState.ADOPTED or seat.health == Health.FAILED:
+        what = "not healthy" if seat.health == Health.FAILED else str(seat.state)
+        raise Refused(f"{_name(seat)} is {what}: a share on it can only shrink", hint="gpupool gpus  shows why")
+    lacking = _lacking(seat, change)
+    if lacking:
+        now = format_share(seat.gpu_milli, seat.memory_bytes)
+        raise NoRoomNow(
+            f"{_name(seat)} has {' and '.join(lacking)}; job {job.name} holds {now} of it", hint=_nearest(job, seat)
+        )
+
+
+def _lacking(seat: Row, change: Resize) -> list[str]:
+    """What the card has too little of, each in numbers."""
+    more_milli, more_bytes = change.milli - change.milli_before, change.size - change.size_before
+    free_milli, free_bytes = WHOLE - seat.used_milli, seat.card_bytes - seat.used_bytes
+    found = []
+    if more_milli > free_milli:
+        found.append(f"{format_gpu(free_milli)} GPU free where {format_gpu(more_milli)} more would be needed")
+    if more_bytes > free_bytes:
+        found.append(f"{format_mib(free_bytes)} free where {format_mib(more_bytes)} more would be needed")
+    return found
+
+
+def _nearest(job: Row, seat: Row) -> str:
+    """The largest size that the card has room for now."""
+    size = (seat.card_bytes - seat.used_bytes + seat.memory_bytes) // MIB
+    milli = WHOLE - seat.used_milli + seat.gpu_milli
+    gpu = "" if job.sharing == Sharing.BEST_EFFORT else f"--gpu {milli / WHOLE:g} "
+    return f"the most it could have now: gpupool resize {job.name} {gpu}--memory {size}MiB"
+
+
+def _check_quota(write: Write, job: Row, changes: Sequence[Resize]) -> None:
+    """What grows must stay within the quota; what shrinks may, also in a tenant that is over it."""
+    row = write.execute(_TENANT, {"tenant": job.tenant_id}).one()
+    more = Amount(
+        sum(each.milli - each.milli_before for each in changes), sum(each.size - each.size_before for each in changes)
+    )
+    quota = quota_of(row)
+    total = Amount(row.held_milli, row.held_memory_bytes) + more
+    if more.gpu_milli > 0 and quota.maximum_milli is not None and total.gpu_milli > quota.maximum_milli:
+        what = f"{format_gpu(total.gpu_milli)} GPU of {format_gpu(quota.maximum_milli)} GPU"
+    elif (
+        more.memory_bytes > 0
+        and quota.maximum_memory_bytes is not None
+        and total.memory_bytes > quota.maximum_memory_bytes
+    ):
+        what = f"{format_mib(total.memory_bytes)} of {format_mib(quota.maximum_memory_bytes)}"
+    else:
+        return
+    raise QuotaExceeded(
+        f"tenant {row.name} would hold {what} that its quota allows",
+        hint="end or shrink another job of the tenant, or an admin can raise it: gpupool quota set",
+    )
+
+
+def _name(seat: Row) -> str:
+    return device_name(seat.node, seat.idx)
