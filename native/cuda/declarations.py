@@ -20,6 +20,8 @@ _FUNCTION_TYPE = re.compile(
 )
 _ALIAS = re.compile(r"^typedef\s+(?P<old>[\w\s]+?[\s*]+)(?P<new>\w+)$")
 _PARAMETER = re.compile(r"^(?P<type>.*?[\s*])(?P<name>\w+)\s*(?P<array>(?:\[\w*\])*)$")
+_TYPE_WORDS = ("int", "char", "short", "long", "unsigned", "signed", "float", "double")
+_TYPE_STARTS = ("const", "struct", "enum", "union")
 
 
 class Unreadable(Exception):
@@ -107,7 +109,7 @@ def _prototype(found: re.Match[str]) -> Prototype:
 
 def _parameter(text: str, place: int) -> Parameter:
     found = _PARAMETER.match(text)
-    if found is None or found["type"].strip() in ("const", "unsigned", "struct", "enum", "union"):
+    if found is None or found["name"] in _TYPE_WORDS or found["type"].strip() in _TYPE_STARTS:
         if re.fullmatch(r"[\w\s]+[\s*]*", text):
             return Parameter(normal(text), f"argument{place}")  # a type alone: the header gives no name
         raise Unreadable(f"parameter {place + 1} is {text!r}")
