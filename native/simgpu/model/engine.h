@@ -123,10 +123,11 @@ struct engine_context {
     uint64_t active[ENGINE_STREAMS / 64]; /* streams with work */
     uint64_t gpu_ns;    /* the compute part ran something of it */
     uint64_t work_ns;   /* the same by width: what it would have been alone on a card of its width */
-    uint64_t copy_ns, wait_ns; /* wait_ns: it had something to run, the card was another's */
+    uint64_t copy_ns, wait_ns; /* wait_ns: it had something queued, the card was another's */
     uint64_t launches, copies;
-    uint32_t event_hint, prev, following, listed; /* ring of the card's contexts with work; index + 1 */
-    uint64_t unused[7];
+    uint32_t event_hint, events_fresh; /* where to look for a free event; events from there on were never used */
+    uint64_t linked[ENGINE_STREAMS / 64]; /* of `active`: those whose next work needs no turn */
+    uint64_t unused[4];
     struct engine_sample sample[ENGINE_SAMPLES];
     struct engine_stream stream[ENGINE_STREAMS];
     struct engine_item item[ENGINE_ITEMS];
@@ -135,12 +136,11 @@ struct engine_context {
 
 struct engine_card {
     uint32_t current;    /* context that has the compute part, index + 1 */
-    uint32_t ring;       /* one of the contexts with work, index + 1; the next turn is its */
     uint32_t last;       /* who had it last, index + 1: coming back costs no switch */
-    uint32_t unused;
     uint64_t slice_end_ns, ready_ns; /* ready_ns: the switch is over */
     uint64_t busy_ns, copy_ns, switches, launches;
-    uint64_t spare[8];
+    uint64_t waiting[ENGINE_CONTEXTS / 64]; /* contexts with work queued; turns go round by index */
+    uint64_t spare;
     struct engine_sample sample[ENGINE_SAMPLES];
 };
 

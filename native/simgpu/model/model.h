@@ -131,7 +131,7 @@ _Static_assert(sizeof(struct engine_sample) == 16, "layout");
 _Static_assert(sizeof(struct engine_item) == 64, "layout");
 _Static_assert(sizeof(struct engine_stream) == 64, "layout");
 _Static_assert(sizeof(struct engine_event) == 16, "layout");
-_Static_assert(sizeof(struct engine_card) == 128 + 16 * ENGINE_SAMPLES, "layout");
+_Static_assert(sizeof(struct engine_card) == 192 + 16 * ENGINE_SAMPLES, "layout");
 _Static_assert(offsetof(struct engine_context, sample) == 192, "layout");
 _Static_assert(sizeof(struct engine_context) == 192 + 16 * ENGINE_SAMPLES + 64 * ENGINE_STREAMS + 64 * ENGINE_ITEMS
                                                    + 16 * ENGINE_EVENTS, "layout");
