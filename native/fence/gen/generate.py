@@ -22,6 +22,13 @@ from symbols import Symbol, load, replace
 from unwritten import SECTION
 from wrappers import arguments, heading, parameters, wrappers
 
+# What gen/ calls and others write, besides the handlers.
+HOOKS = (
+    "UNWRITTEN void fence_unknown_lookup(const char *name) {\n    (void)name;\n}\n",
+    "UNWRITTEN void fence_work_begin(struct fence_work *work) {\n    (void)work;\n}\n",
+    "UNWRITTEN CUresult fence_work_end(struct fence_work *work, CUresult outcome) {\n"
+    "    (void)work;\n    return outcome;\n}\n",
+)
 MADE = "/* Made by native/fence/gen from the classified table. */\n"
 
 
@@ -132,6 +139,8 @@ def defaults_source(side: Side, handled: Sequence[Row]) -> str:
     lines = [f'#include "{side.prefix}_handlers.h"\n#include "{side.prefix}_real.h"\n']
     lines.append("/* A section of their own, by which unwritten.py knows them after linking. */")
     lines.append(f'#define UNWRITTEN __attribute__((weak, section("{SECTION}")))\n')
+    if side.name == "driver":
+        lines = ['#include "table.h"\n#include "work.h"', *lines, *HOOKS]
     for row in handled:
         if row.handler == "own":
             lines.append(f"UNWRITTEN {heading(row.symbol)} {{")

@@ -30,6 +30,9 @@ function(gpupool_fence_generate target side)
   endforeach()
   target_sources(${target} PRIVATE "${into}/${prefix}_wrappers.c" "${into}/${prefix}_defaults.c"
     "${into}/${prefix}_table.c" "${GPUPOOL_FENCE_GEN_DIR}/table.c" "${GPUPOOL_FENCE_GEN_DIR}/exports.c")
+  if(side STREQUAL driver)
+    target_sources(${target} PRIVATE "${GPUPOOL_FENCE_GEN_DIR}/lookup.c")
+  endif()
   target_include_directories(${target} PRIVATE "${into}" "${GPUPOOL_FENCE_GEN_DIR}")
   target_link_libraries(${target} PRIVATE gpupool_cuda_headers)
   # What is ours is ours: nobody's function of the same name takes the place of one of these inside the library.

@@ -29,24 +29,22 @@ const struct fence_symbol *fence_table_find(const struct fence_table *table, con
 }
 
 static bool is_real(const struct fence_symbol *symbol, const void *real) {
-    return symbol->ours && (*symbol->member == real || *symbol->answer == real);
+    return *symbol->member == real || (symbol->answer && *symbol->answer == real);
 }
 
-const struct fence_symbol *fence_table_ours(const struct fence_table *table, const void *real, const char *base,
-                                            bool per_thread) {
+static int fit(const struct fence_symbol *symbol, const char *base, bool per_thread) {
+    return 4 * !strcmp(base, symbol->base) + 2 * (symbol->ours != NULL) + (per_thread == symbol->per_thread);
+}
+
+const struct fence_symbol *fence_table_identify(const struct fence_table *table, const void *real, const char *base,
+                                                bool per_thread) {
     const struct fence_symbol *best = NULL;
     int best_fit = -1;
     for (size_t i = 0; real && i < table->count; i++) {
         const struct fence_symbol *symbol = &table->symbols[i];
-        if (!is_real(symbol, real) || !fence_symbol_present(symbol)) continue;
-        int fit = 2 * (base && !strcmp(base, symbol->base)) + (per_thread == symbol->per_thread);
-        if (fit > best_fit) best = symbol, best_fit = fit;
+        if (!is_real(symbol, real) || *symbol->member == symbol->absent) continue;
+        int fits = fit(symbol, base, per_thread);
+        if (fits > best_fit) best = symbol, best_fit = fits;
     }
     return best;
-}
-
-bool fence_table_handles_base(const struct fence_table *table, const char *base) {
-    for (size_t i = 0; i < table->count; i++)
-        if (table->symbols[i].ours && !strcmp(base, table->symbols[i].base)) return true;
-    return false;
 }

@@ -19,7 +19,7 @@ struct fence_symbol {
     enum fence_class class;
     void **member, *absent;
     void *ours;    /* the stand-in's function, NULL for pass */
-    void **answer; /* what the driver's own look-up gave for it, where that is not `*member`; NULL for pass */
+    void **answer; /* of a handled one: what the driver's own look-up gives for it, where that is not `*member` */
 };
 
 struct fence_table {
@@ -38,17 +38,17 @@ bool fence_symbol_present(const struct fence_symbol *symbol);
 
 const struct fence_symbol *fence_table_find(const struct fence_table *table, const char *name);
 
-/* The handled symbol whose real function is `real`; NULL: none, `real` passes. A driver may use one function for several
-   names: then the one with this base name and kind of stream is preferred. `base` may be NULL. */
-const struct fence_symbol *fence_table_ours(const struct fence_table *table, const void *real, const char *base,
-                                            bool per_thread);
-
-/* Some handled symbol has this base name: a look-up of it that gives an unknown pointer is a form the table lacks. */
-bool fence_table_handles_base(const struct fence_table *table, const char *base);
+/* Which symbol the driver's function `real` is; NULL: a function that the table does not know. A driver may use one function
+   for several names: then the one with this base name is preferred, then a handled one, then this kind of stream. */
+const struct fence_symbol *fence_table_identify(const struct fence_table *table, const void *real, const char *base,
+                                                bool per_thread);
 
 /* Calls `seen` for each public function that the library of `handle` exports and the table does not know. How many;
    -1 when its dynamic symbols cannot be read. */
 int fence_table_unclassified(const struct fence_table *table, void *handle, void (*seen)(const char *name, void *context),
                              void *context);
+
+/* A look-up by name gave a function that the table does not know: it passes, is counted and lowers the level. */
+void fence_unknown_lookup(const char *name);
 
 #endif
