@@ -198,6 +198,12 @@ class NativeMissing(Unavailable):
     code, title = "GP-5009", "Native part missing"
 
 
+class CudaRefused(GpupoolError):
+    """`details` has the `function` and its `result`, a CUresult."""
+
+    code, title = "GP-5010", "The CUDA driver refused a call"
+
+
 class Internal(GpupoolError):
     code, title = "GP-5900", "Internal error"
 

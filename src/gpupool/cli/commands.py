@@ -41,6 +41,10 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("report", "who used what: books that close"),
         ),
     ),
+    (
+        "Proof",
+        (("burn", "load a share in chosen ways, and say what it got"),),
+    ),
     ("Shell", (("completion", "print the completion script for bash or zsh"),)),
 )
 
