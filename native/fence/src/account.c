@@ -1,0 +1,136 @@
+#include "account.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "ledger.h"
+#include "pools.h"
+#include "state.h"
+
+#define SMALL_BELOW ((uint64_t)1 << 20)
+#define SMALL_UNIT 512u
+
+/* Between tries of a race: at first only another's turn, later longer naps, about a second in all. */
+#define TRIES 160
+#define TRIES_WITHOUT_NAP 8
+#define NAP_STEP_NS 100000
+#define NAP_MOST_NS 10000000
+
+static struct fence_usage *usage(void)
+{
+    return fence_state.region.usage;
+}
+
+static const struct fence_device_limit *limit_of(int card)
+{
+    return &fence_state.region.limits->device[card];
+}
+
+uint64_t account_limit(int card)
+{
+    return __atomic_load_n(&limit_of(card)->memory_bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t account_size(int card, uint64_t bytes)
+{
+    return ledger_round(bytes, bytes < SMALL_BELOW ? SMALL_UNIT : limit_of(card)->granule_bytes);
+}
+
+static uint32_t clear_dead(struct fence_process *process)
+{
+    return ledger_clear_dead(usage(), process->self.owner, self_finds_dead, &process->self);
+}
+
+static void nap(int try)
+{
+    long wanted = (long)(try - TRIES_WITHOUT_NAP) * NAP_STEP_NS;
+    struct timespec time = {0, wanted < NAP_MOST_NS ? wanted : NAP_MOST_NS};
+    if (wanted <= 0)
+        sched_yield();
+    else
+        nanosleep(&time, NULL);
+}
+
+/* Until it is decided: those who race get out of each other's way within a few tries. */
+static enum ledger_answer reserve_decided(struct fence_process *process, int card, uint64_t bytes)
+{
+    enum ledger_answer answer = LEDGER_RACING;
+    for (int try = 0; try < TRIES && answer == LEDGER_RACING; try++) {
+        if (try)
+            nap(try);
+        if (try == TRIES_WITHOUT_NAP)
+            clear_dead(process); /* one of those may be dead */
+        answer = ledger_reserve(usage(), fence_slot(process), (uint32_t)card, bytes, account_limit(card));
+    }
+    return answer;
+}
+
+bool account_try(int card, uint64_t bytes)
+{
+    struct fence_process *process = fence_ready();
+    return process && reserve_decided(process, card, bytes) == LEDGER_GRANTED;
+}
+
+bool account_reserve(int card, uint64_t bytes)
+{
+    struct fence_process *process = fence_ready();
+    if (!process)
+        return false;
+    if (reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+        return true;
+    if (clear_dead(process) && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+        return true;
+    if (pools_give_back(card) && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+        return true;
+    atomic_fetch_add(&fence_slot_device(process, (uint32_t)card)->refusals, 1);
+    return false;
+}
+
+void account_commit(int card, uint64_t bytes)
+{
+    struct fence_process *process = fence_state.process;
+    atomic_fetch_add(&process->held[card], bytes);
+    ledger_commit(usage(), atomic_load(&process->slot), (uint32_t)card, bytes);
+}
+
+void account_cancel(int card, uint64_t bytes)
+{
+    ledger_cancel(usage(), atomic_load(&fence_state.process->slot), (uint32_t)card, bytes);
+}
+
+void account_charge(int card, uint64_t bytes)
+{
+    struct fence_process *process = fence_state.process;
+    uint32_t slot = fence_slot(process);
+    atomic_fetch_add(&process->held[card], bytes);
+    ledger_charge(usage(), slot, (uint32_t)card, bytes);
+}
+
+void account_release(int card, uint64_t bytes)
+{
+    struct fence_process *process = fence_state.process;
+    uint32_t slot = fence_slot(process);
+    ledger_lower(&process->held[card], bytes);
+    ledger_release(usage(), slot, (uint32_t)card, bytes);
+}
+
+void account_import(int card, uint64_t bytes)
+{
+    atomic_fetch_add(&fence_slot_device(fence_state.process, (uint32_t)card)->imported_bytes, bytes);
+}
+
+void account_unimport(int card, uint64_t bytes)
+{
+    ledger_lower(&fence_slot_device(fence_state.process, (uint32_t)card)->imported_bytes, bytes);
+}
+
+void account_contexts(int card, int change)
+{
+    atomic_fetch_add(&fence_slot_device(fence_state.process, (uint32_t)card)->contexts, (uint32_t)change);
+}
+
+uint64_t account_used(int card)
+{
+    clear_dead(fence_state.process);
+    return ledger_used(usage(), (uint32_t)card);
+}

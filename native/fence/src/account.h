@@ -1,0 +1,31 @@
+/* Charging this process for a card's memory. Talks to the ledger for the handlers; knows no handle and no driver call. */
+#ifndef GPUPOOL_ACCOUNT_H
+#define GPUPOOL_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an allocation of `bytes` takes of card `card`: the driver rounds large ones up to its granule and packs small ones
+   together, so a process that holds small ones only may take up to one granule more than it is charged for. */
+uint64_t account_size(int card, uint64_t bytes);
+
+/* Reserves; false when it is over the limit, which is then counted as a refusal. Clears the dead and gives back what the own
+   pools keep unused before it says so. May wait, up to about a second, while others' reservations are undecided. */
+bool account_reserve(int card, uint64_t bytes);
+bool account_try(int card, uint64_t bytes); /* the same, but clears and gives back nothing, and counts no refusal */
+void account_commit(int card, uint64_t bytes);
+void account_cancel(int card, uint64_t bytes);
+
+/* Memory that is there or gone already. */
+void account_charge(int card, uint64_t bytes);
+void account_release(int card, uint64_t bytes);
+
+void account_import(int card, uint64_t bytes);
+void account_unimport(int card, uint64_t bytes);
+void account_contexts(int card, int change);
+
+/* The share's memory on a card as it is now, and what all its processes use of it; the dead are cleared first. */
+uint64_t account_limit(int card);
+uint64_t account_used(int card);
+
+#endif

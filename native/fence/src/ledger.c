@@ -1,0 +1,219 @@
+#include "ledger.h"
+
+#include <stddef.h>
+
+/* A test build defines LEDGER_STEP(number) to die at a step; the shipped ledger has no trace of it. */
+#ifndef LEDGER_STEP
+#define LEDGER_STEP(number) ((void)0)
+#endif
+
+/* How long the one that goes first looks at the others before it withdraws too. They withdraw in a few instructions, unless
+   one of them was granted and is at the driver, or does not run. */
+#define LEDGER_LOOKS 256
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t ledger_round(uint64_t bytes, uint32_t granule)
+{
+    if (granule < 2)
+        return bytes;
+    uint64_t rest = bytes % granule;
+    if (!rest)
+        return bytes;
+    return bytes > UINT64_MAX - granule ? UINT64_MAX / granule * granule : bytes - rest + granule;
+}
+
+void ledger_lower(_Atomic uint64_t *counter, uint64_t bytes)
+{
+    uint64_t seen = atomic_load(counter);
+    while (!atomic_compare_exchange_weak(counter, &seen, seen > bytes ? seen - bytes : 0))
+        ;
+}
+
+uint32_t ledger_high_water(const struct fence_usage *usage)
+{
+    uint32_t high = atomic_load(&usage->high_water);
+    return high < FENCE_MAX_SLOTS ? high : FENCE_MAX_SLOTS;
+}
+
+static void raise_high_water(struct fence_usage *usage, uint32_t high)
+{
+    uint32_t seen = atomic_load(&usage->high_water);
+    while (seen < high && !atomic_compare_exchange_weak(&usage->high_water, &seen, high))
+        ;
+}
+
+int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner)
+{
+    for (uint32_t i = 0; i < slots && i < FENCE_MAX_SLOTS; i++) {
+        uint64_t free_word = 0;
+        if (atomic_load(&usage->slot[i].owner))
+            continue;
+        LEDGER_STEP(1);
+        raise_high_water(usage, i + 1); /* first: a slot above it would be found by nobody who clears */
+        LEDGER_STEP(2);
+        if (!atomic_compare_exchange_strong(&usage->slot[i].owner, &free_word, owner))
+            continue;
+        LEDGER_STEP(3);
+        return (int)i;
+    }
+    return -1;
+}
+
+/* Kept for the allocation's totals. A kill between taking and adding loses a figure of what was used, never counts it twice. */
+static void depart(_Atomic uint64_t *total, _Atomic uint64_t *figure)
+{
+    atomic_fetch_add(total, atomic_exchange(figure, 0));
+}
+
+static void clear_device(struct fence_usage_device *total, struct fence_slot_device *used)
+{
+    depart(&total->departed_gpu_ns, &used->gpu_ns);
+    depart(&total->departed_wait_ns, &used->wait_ns);
+    depart(&total->departed_throttled_ns, &used->throttled_ns);
+    depart(&total->departed_launches, &used->launches);
+    atomic_fetch_add(&total->departed_refusals, atomic_exchange(&used->refusals, 0));
+    atomic_store(&used->imported_bytes, 0);
+    atomic_store(&used->inflight_ns, 0);
+    atomic_store(&used->waiters, 0);
+    atomic_store(&used->contexts, 0);
+    atomic_store(&used->pending_bytes, 0);
+    atomic_store(&used->committed_bytes, 0);
+}
+
+bool ledger_clear_slot(struct fence_usage *usage, uint32_t slot, uint64_t seen, uint64_t reaper)
+{
+    struct fence_slot *dead = &usage->slot[slot];
+    if (!atomic_compare_exchange_strong(&dead->owner, &seen, reaper))
+        return false;
+    LEDGER_STEP(4);
+    for (uint32_t i = 0; i < FENCE_MAX_DEVICES; i++) {
+        clear_device(&usage->device[i], &dead->device[i]);
+        if (i == 0)
+            LEDGER_STEP(5);
+    }
+    atomic_store(&dead->pid_outside, 0);
+    atomic_store(&dead->flags, 0);
+    atomic_store(&dead->pid_namespace, 0);
+    atomic_store(&dead->image, 0);
+    LEDGER_STEP(6);
+    atomic_store(&dead->owner, 0);
+    LEDGER_STEP(7);
+    return true;
+}
+
+uint32_t ledger_clear_dead(struct fence_usage *usage, uint64_t reaper, ledger_is_dead *is_dead, void *context)
+{
+    uint32_t cleared = 0;
+    for (uint32_t i = 0; i < ledger_high_water(usage); i++) {
+        struct fence_slot *slot = &usage->slot[i];
+        uint64_t owner = atomic_load(&slot->owner);
+        if (owner && owner != FENCE_OWNER_REAPING && is_dead(slot, owner, context))
+            cleared += ledger_clear_slot(usage, i, owner, reaper);
+    }
+    return cleared;
+}
+
+/* What all slots say of one card, seen from one reservation. */
+struct view {
+    uint64_t firm;    /* committed bytes, the own slot's too */
+    uint64_t racing;  /* others' pending bytes */
+    bool lower_first; /* some of those in a lower slot */
+};
+
+/* Pending is read before committed: who moves bytes adds to committed first, so bytes on the way are seen once or twice, never
+   not at all. */
+static struct view look(const struct fence_usage *usage, uint32_t slot, uint32_t device)
+{
+    struct view view = {0, 0, false};
+    uint32_t high = ledger_high_water(usage);
+    for (uint32_t i = 0; i < high; i++) {
+        const struct fence_slot_device *used = &usage->slot[i].device[device];
+        if (!atomic_load(&usage->slot[i].owner))
+            continue;
+        uint64_t pending = atomic_load(&used->pending_bytes);
+        view.firm = sum(view.firm, atomic_load(&used->committed_bytes));
+        if (i != slot) {
+            view.racing = sum(view.racing, pending);
+            view.lower_first |= pending && i < slot;
+        }
+    }
+    return view;
+}
+
+/* One try with `bytes` already pending. `before`: pending bytes of the own process's other threads that came first. Those that came
+   later count this one themselves, so of any two one counts the other. */
+static enum ledger_answer judge(const struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t before,
+                                uint64_t bytes, uint64_t limit)
+{
+    for (int looks = 0; looks < LEDGER_LOOKS; looks++) {
+        struct view view = look(usage, slot, device);
+        uint64_t firm = sum(view.firm, bytes);
+        if (sum(firm, sum(view.racing, before)) <= limit)
+            return LEDGER_GRANTED;
+        if (firm > limit)
+            return LEDGER_REFUSED;
+        if (before || view.lower_first)
+            return LEDGER_RACING;
+    }
+    return LEDGER_RACING;
+}
+
+enum ledger_answer ledger_reserve(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit)
+{
+    _Atomic uint64_t *pending = &usage->slot[slot].device[device].pending_bytes;
+    if (bytes > limit)
+        return LEDGER_REFUSED; /* also keeps the sums of honest processes far from overflow */
+    LEDGER_STEP(8);
+    uint64_t before = atomic_fetch_add(pending, bytes);
+    LEDGER_STEP(9);
+    enum ledger_answer answer = judge(usage, slot, device, before, bytes, limit);
+    LEDGER_STEP(10);
+    if (answer != LEDGER_GRANTED)
+        ledger_cancel(usage, slot, device, bytes);
+    return answer;
+}
+
+void ledger_cancel(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)
+{
+    LEDGER_STEP(11);
+    ledger_lower(&usage->slot[slot].device[device].pending_bytes, bytes);
+    LEDGER_STEP(12);
+}
+
+void ledger_commit(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)
+{
+    LEDGER_STEP(13);
+    ledger_charge(usage, slot, device, bytes);
+    LEDGER_STEP(14);
+    ledger_lower(&usage->slot[slot].device[device].pending_bytes, bytes);
+    LEDGER_STEP(15);
+}
+
+void ledger_charge(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)
+{
+    atomic_fetch_add(&usage->slot[slot].device[device].committed_bytes, bytes);
+}
+
+void ledger_release(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)
+{
+    LEDGER_STEP(16);
+    ledger_lower(&usage->slot[slot].device[device].committed_bytes, bytes);
+    LEDGER_STEP(17);
+}
+
+uint64_t ledger_used(const struct fence_usage *usage, uint32_t device)
+{
+    uint64_t used = 0;
+    uint32_t high = ledger_high_water(usage);
+    for (uint32_t i = 0; i < high; i++) {
+        if (!atomic_load(&usage->slot[i].owner))
+            continue;
+        uint64_t pending = atomic_load(&usage->slot[i].device[device].pending_bytes);
+        used = sum(used, sum(pending, atomic_load(&usage->slot[i].device[device].committed_bytes)));
+    }
+    return used;
+}
