@@ -71,7 +71,7 @@ struct sim_fault {
     uint32_t error; /* CUresult that contexts on the card fail with; 0: none fails */
     uint32_t pid;   /* only this process's context; 0: all */
     uint32_t kind;  /* enum sim_fault_kind */
-    uint32_t unused;
+    uint32_t count; /* of ECC errors */
 };
 
 enum sim_fault_kind { SIM_FAULT_XID = 1, SIM_FAULT_ECC_CORRECTED = 2, SIM_FAULT_ECC_UNCORRECTED = 3, SIM_FAULT_LOST = 4,
@@ -81,15 +81,16 @@ enum sim_fault_kind { SIM_FAULT_XID = 1, SIM_FAULT_ECC_CORRECTED = 2, SIM_FAULT_
    field 22). One writer (the process, under the lock), except when it is reaped. Its memory counts while owner is not 0. */
 struct sim_process {
     _Atomic uint64_t owner;
-    _Atomic uint32_t waiting; /* threads in a wait: the virtual clock looks at it */
+    _Atomic uint32_t waiting; /* on the virtual clock: value of `wake` since which a thread of it waits */
     uint32_t flags;           /* SIM_OBSERVER */
     uint64_t since_ns;
-    uint64_t unused[5];
+    uint64_t image; /* of the program: an exec keeps pid and start time, but not what was allocated */
+    uint64_t unused[4];
     uint16_t context[SIM_CARDS]; /* in the engine, index + 1 */
     _Atomic uint64_t memory[SIM_CARDS][SIM_KINDS];
 };
 
-#define SIM_OBSERVER 1u /* never waited for by the virtual clock: NVML, tools */
+#define SIM_OBSERVER 1u /* the virtual clock never waits for it: tools */
 
 struct sim_header {
     uint64_t magic;
@@ -104,8 +105,8 @@ struct sim_header {
     uint8_t boot[16]; /* boot id (random(4)) it was made under: times do not outlive a boot */
     _Atomic uint64_t virtual_ns;
     _Atomic uint64_t lock;    /* thread id << 32 | low 32 bits of its start time; top bit: somebody waits */
-    _Atomic uint32_t wake;    /* changes when something happened that no prediction knew; a futex */
-    _Atomic uint32_t waiters; /* on it */
+    _Atomic uint32_t wake;    /* changes when something happened that no prediction knew, from 1; a futex */
+    _Atomic uint32_t waiters; /* threads that wait on it; too high after a kill, which only costs system calls */
     _Atomic uint64_t faults;  /* published */
     uint64_t faults_handled;  /* contexts of these have failed */
     _Atomic uint32_t high_water; /* processes below it may be in use */
@@ -146,8 +147,8 @@ struct sim {
     char path[256];
 };
 
-/* 0, or -ENOENT (no machine here), -EPROTO (not a machine file, damaged, or of another layout), -errno of the system. `path` NULL: found
-   as above. */
+/* 0, or -ENOENT (no machine here), -EPROTO (not a machine file, damaged, or of another layout), -errno of the system. With
+   `path` NULL it is found as above. */
 int sim_open(struct sim *sim, const char *path);
 /* Unmaps; the process's slot is given back first. */
 void sim_close(struct sim *sim);
@@ -176,6 +177,7 @@ int sim_card_error(const struct sim *sim, uint32_t card);
 /* The process's one engine context on a card, made and charged (SIM_CONTEXT) when it is not there. 0 and its index; -ENOMEM,
    -ENOSPC; or the card's error (CUresult, > 0). */
 int sim_context(struct sim *sim, uint32_t card, uint32_t *context);
+/* Takes away its work and what it was charged; other memory is the caller's business. */
 void sim_context_close(struct sim *sim, uint32_t card);
 
 /* Count `bytes` (a multiple of the granule is the caller's business) against card and process: 0, -ENOMEM when the card has not
@@ -197,8 +199,8 @@ int sim_wait(struct sim *sim, uint32_t context, const struct engine_ticket *tick
 /* Everything that was submitted to the stream / the context before the call. */
 int sim_wait_stream(struct sim *sim, uint32_t context, uint32_t stream);
 int sim_wait_context(struct sim *sim, uint32_t context);
-/* For the thread that runs host callbacks: block until one of the process's is due (1; run it, then sim_release), or *stop is not 0 and
-   sim_wake was called (0). */
+/* For the thread that runs host callbacks: block until one of the process's is due (1: run it, then sim_release), or *stop is
+   not 0 (0; looked at after each sim_wake). */
 int sim_wait_host(struct sim *sim, const _Atomic int *stop, uint64_t *cookie, struct engine_ticket *ticket);
 void sim_release(struct sim *sim, const struct engine_ticket *ticket);
 /* All waits of the machine look again. */

@@ -1,0 +1,33 @@
+/* What the model's files share among themselves. */
+#ifndef GPUPOOL_SIM_MODEL_INSIDE_H
+#define GPUPOOL_SIM_MODEL_INSIDE_H
+
+#include "model.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* model_proc.c. A word that names a thread or process and since when: id << 32 | low 32 bits of its start time. */
+uint64_t sim_identity_of(pid_t id); /* 0: not there */
+uint64_t sim_own_process(void);
+uint64_t sim_own_thread(void);
+/* Gone, or another one under its number by now, or a zombie. Who cannot be asked about counts as alive. */
+bool sim_is_gone(uint64_t identity);
+/* None of its threads runs or is about to. */
+bool sim_is_asleep(pid_t pid);
+
+/* model_lock.c: without looking at the clock or at faults. */
+bool sim_acquire(struct sim_header *header); /* whether the last holder died inside */
+void sim_release_lock(struct sim_header *header);
+void sim_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t until_ns);
+void sim_futex_wake(const _Atomic uint32_t *word, int count);
+
+/* model_fault.c: what was injected and not yet done to contexts. Under the lock. */
+void sim_handle_faults(struct sim *sim);
+
+/* model_process.c: under the lock. */
+void sim_clear_process(struct sim *sim, struct sim_process *process);
+
+uint64_t sim_monotonic_ns(void);
+
+#endif
