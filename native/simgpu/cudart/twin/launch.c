@@ -1,0 +1,64 @@
+#include "../registry.h"
+#include "../runtime.h"
+
+/* In place of a function the driver takes one of its context-independent kernels, cast. */
+static CUfunction as_function(CUkernel kernel) { return (CUfunction)kernel; }
+
+#define LAUNCH(host, name, ...)                                  \
+    ({                                                           \
+        CUkernel kernel = NULL;                                  \
+        int launch_result = cudart_enter();                      \
+        if (!launch_result)                                      \
+            launch_result = cudart_kernel(host, &kernel);        \
+        if (!launch_result)                                      \
+            launch_result = (int)DRIVER_TABLE.name##_fn(__VA_ARGS__); \
+        cudart_result(launch_result);                            \
+    })
+
+cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream) {
+    return LAUNCH(host, cuLaunchKernel, as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                  (unsigned)shared_bytes, stream, arguments, NULL);
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                                        cudaStream_t stream) {
+    return LAUNCH(host, cuLaunchCooperativeKernel, as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                  (unsigned)shared_bytes, stream, arguments);
+}
+
+SAME_LAYOUT(cudaLaunchAttribute, CUlaunchAttribute);
+
+static CUlaunchConfig driver_configuration(const cudaLaunchConfig_t *c) {
+    return (CUlaunchConfig){.gridDimX = c->gridDim.x,
+                            .gridDimY = c->gridDim.y,
+                            .gridDimZ = c->gridDim.z,
+                            .blockDimX = c->blockDim.x,
+                            .blockDimY = c->blockDim.y,
+                            .blockDimZ = c->blockDim.z,
+                            .sharedMemBytes = (unsigned)c->dynamicSmemBytes,
+                            .hStream = c->stream,
+                            .attrs = (CUlaunchAttribute *)c->attrs,
+                            .numAttrs = c->numAttrs};
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *host, void **arguments) {
+    if (!config)
+        return cudart_result(cudaErrorInvalidValue);
+    CUlaunchConfig c = driver_configuration(config);
+    return LAUNCH(host, cuLaunchKernelEx, &c, as_function(kernel), arguments, NULL);
+}
+
+/* What nvcc 13 makes of <<<>>>: it keeps the kernel's handle and launches by it. */
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define LAUNCH_BY_HANDLE __cudaLaunchKernel_ptsz
+#else
+#define LAUNCH_BY_HANDLE __cudaLaunchKernel
+#endif
+
+cudaError_t LAUNCH_BY_HANDLE(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                             cudaStream_t stream);
+cudaError_t LAUNCH_BY_HANDLE(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                             cudaStream_t stream) {
+    return CALL(cuLaunchKernel, as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
+                stream, arguments, NULL);
+}
