@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "graphs.h"
 #include "ledger.h"
 #include "pools.h"
 #include "state.h"
@@ -80,7 +81,9 @@ bool account_reserve(int card, uint64_t bytes)
         return true;
     if (clear_dead(process) && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
         return true;
-    if (pools_give_back(card) && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+    bool gave = pools_give_back(card);
+    gave |= graphs_give_back(card);
+    if (gave && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
         return true;
     atomic_fetch_add(&fence_slot_device(process, (uint32_t)card)->refusals, 1);
     return false;

@@ -1,6 +1,7 @@
 /* What a program is told of a card's memory: the share's. */
 #include "account.h"
 #include "cards.h"
+#include "graphs.h"
 #include "guard.h"
 #include "pools.h"
 #include "real.h"
@@ -18,6 +19,7 @@ static void show_share(int card, size_t *free, size_t *total)
         return;
     uint64_t limit = account_limit(card);
     pools_settle(card);
+    graphs_settle(card);
     uint64_t used = account_used(card);
     *total = least(*total, limit);
     *free = least(*free, limit > used ? limit - used : 0);

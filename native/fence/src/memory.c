@@ -3,6 +3,7 @@
 #include "cards.h"
 #include "charge.h"
 #include "guard.h"
+#include "imports.h"
 #include "pools.h"
 #include "real.h"
 
@@ -116,6 +117,8 @@ CUresult fence_cuMemFree_v2(CUdeviceptr pointer)
     CUresult result = charge_freed(&handle, known, fence_real.cuMemFree_v2(pointer));
     if (pooled)
         pools_freed(&handle, result);
+    else if (!known)
+        imports_freed(pointer, result);
     return fence_leave(result);
 }
 

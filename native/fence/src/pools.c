@@ -7,6 +7,7 @@
 #include "cards.h"
 #include "charge.h"
 #include "guard.h"
+#include "imports.h"
 #include "real.h"
 #include "state.h"
 
@@ -277,6 +278,8 @@ CUresult fence_on_cuMemFreeAsync(fence_cuMemFreeAsync_function *real, CUdevicept
     CUresult result = charge_freed(&handle, known, real(pointer, stream));
     if (pooled)
         pools_freed(&handle, result);
+    else if (!known)
+        imports_freed(pointer, result);
     return fence_leave(result);
 }
 

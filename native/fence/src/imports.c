@@ -1,0 +1,75 @@
+/* Memory of other processes, opened by IPC: its exporter is charged for it, here it is only shown. */
+#include "account.h"
+#include "cards.h"
+#include "charge.h"
+#include "guard.h"
+#include "imports.h"
+#include "real.h"
+#include "state.h"
+
+static size_t size_at(CUdeviceptr pointer)
+{
+    CUdeviceptr start;
+    size_t size = 0;
+    return fence_real.cuMemGetAddressRange_v2(&start, &size, pointer) == CUDA_SUCCESS ? size : 0;
+}
+
+void imports_freed(CUdeviceptr pointer, CUresult result)
+{
+    struct handle handle;
+    if (result == CUDA_SUCCESS && charge_take(HANDLE_IMPORT, pointer, &handle))
+        account_unimport(handle.card, handle.bytes);
+}
+
+/* A handle that is opened again gives the same pointer and counts. */
+static CUresult opened(CUresult result, const CUdeviceptr *pointer)
+{
+    struct handle handle;
+    int card = result == CUDA_SUCCESS && fence_ready() ? card_of_current() : CARD_NONE;
+    if (card < 0)
+        return result;
+    if (!handles_take(HANDLE_IMPORT, *pointer, &handle)) {
+        handle = (struct handle){.key = *pointer, .kind = HANDLE_IMPORT, .card = card, .bytes = size_at(*pointer)};
+        account_import(card, handle.bytes);
+    }
+    handle.count++;
+    handles_add(&handle);
+    return result;
+}
+
+CUresult fence_cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle from, unsigned int flags)
+{
+    if (!fence_enter())
+        return fence_real.cuIpcOpenMemHandle(pointer, from, flags);
+    return fence_leave(opened(fence_real.cuIpcOpenMemHandle(pointer, from, flags), pointer));
+}
+
+CUresult fence_cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle from, unsigned int flags)
+{
+    if (!fence_enter())
+        return fence_real.cuIpcOpenMemHandle_v2(pointer, from, flags);
+    return fence_leave(opened(fence_real.cuIpcOpenMemHandle_v2(pointer, from, flags), pointer));
+}
+
+CUresult fence_cuIpcCloseMemHandle(CUdeviceptr pointer)
+{
+    struct handle handle;
+    if (!fence_enter())
+        return fence_real.cuIpcCloseMemHandle(pointer);
+    bool known = charge_take(HANDLE_IMPORT, pointer, &handle);
+    CUresult result = fence_real.cuIpcCloseMemHandle(pointer);
+    bool last = known && result == CUDA_SUCCESS && --handle.count == 0;
+    if (last)
+        account_unimport(handle.card, handle.bytes);
+    else if (known)
+        handles_add(&handle);
+    return fence_leave(result);
+}
+
+/* Closed by cuMemFreeAsync or cuMemFree. */
+CUresult fence_cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *from)
+{
+    if (!fence_enter())
+        return fence_real.cuMemPoolImportPointer(pointer, pool, from);
+    return fence_leave(opened(fence_real.cuMemPoolImportPointer(pointer, pool, from), pointer));
+}
