@@ -19,6 +19,7 @@ static const struct field FIELDS[] = {
     {"reason", TEXT, AT(reason), 0},
     {"share", TEXT, AT(share), 0},
     {"fence", TEXT, AT(fence), 0},
+    {"fence_why", TEXT, AT(fence_why), 0},
     {"attach_socket", TEXT, AT(attach_socket), 0},
     {"generation", INTEGER, AT(generation), AT(has_generation)},
     {"started_ns", INTEGER, AT(started_ns), 0},
@@ -181,6 +182,11 @@ void job_grant_line(const struct job *job, struct text *line)
     text_slice_add(line, job->seats ? job->model : slice_of("--"));
     text_string(line, job->simulated ? ", SIMULATED) · fence: " : ") · fence: ");
     text_slice_add(line, job->fence);
+    if (job->fence_why.length) {
+        text_string(line, " (");
+        text_slice_add(line, job->fence_why);
+        text_string(line, ")");
+    }
 }
 
 /* `0:04`, `3:05:00`, `2d 3:05:00`: what a clock would show (units.format_duration). */

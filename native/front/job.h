@@ -6,7 +6,7 @@
 
 struct job {
     struct text answer; /* the fields point into it */
-    struct slice id, name, state, reason, share, fence, attach_socket, model;
+    struct slice id, name, state, reason, share, fence, fence_why, attach_socket, model;
     struct text cards; /* device names, a comma between them */
     int64_t generation, started_ns, ended_ns, exit_code, signal;
     bool has_generation, has_exit_code, has_signal, simulated;
@@ -29,7 +29,7 @@ bool job_has_ended(const struct job *job);
 /* The exit code that a shell would show for an ended job. */
 int job_exit_code(const struct job *job);
 
-/* `0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200, SIMULATED) · fence: none` */
+/* `0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200, SIMULATED) · fence: none (why)` */
 void job_grant_line(const struct job *job, struct text *line);
 /* `done after 0:04, exit code 3` */
 void job_end_line(const struct job *job, struct text *line);

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpupool.agent.cgroups import detect, remove_pool
 from gpupool.agent.job_state import JobState, SupervisorError, inspect
-from gpupool.agent.launch import ROOT_SHARE_MOUNT
+from gpupool.agent.launch import MOUNT_POINTS, base_of
 from gpupool.agent.orphans import reap_orphans
 from gpupool.agent.supervisor import Connection, NotRunning
 from gpupool.base.settings import PoolPaths
@@ -27,7 +27,7 @@ def end_every_job(paths: PoolPaths, pool_id: str) -> int:
     for directory in _directories(paths.jobs):
         ended += _end(directory)
     remove_pool(detect(), pool_id)
-    _remove_mount_point()
+    _remove_mount_points()
     return ended
 
 
@@ -59,9 +59,9 @@ def _stop(directory: Path) -> None:
                 raise SupervisorError(f"{directory.name} did not end within {_END_SECONDS} s")
 
 
-def _remove_mount_point() -> None:
-    """Where shares appeared, unless another pool of this user still uses the place."""
-    point = Path(ROOT_SHARE_MOUNT if os.geteuid() == 0 else f"/tmp/gpupool-{os.geteuid()}/share")
-    with contextlib.suppress(OSError):
-        point.rmdir()
-        point.parent.rmdir()
+def _remove_mount_points() -> None:
+    """Where shares and what goes with them appeared, unless another pool of this user still uses the place."""
+    base = Path(base_of(os.geteuid()))
+    for point in (*(base / name for name in MOUNT_POINTS), base):
+        with contextlib.suppress(OSError):
+            point.rmdir()

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
-from gpupool.agent.launch import LaunchSettings, check_account, ended_report, job_spec, view_of
+from gpupool.agent.launch import LaunchSettings, SimulatedNode, check_account, ended_report, job_spec, view_of
 from gpupool.agent.orphans import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor import (
     AlreadyStarted,
@@ -34,6 +35,7 @@ from gpupool.agent.supervisor import (
     FailedToStart,
     JobState,
     JobStatus,
+    LiveStatus,
     NotRunning,
     SupervisorError,
     inspect,
@@ -42,9 +44,11 @@ from gpupool.agent.supervisor import (
 )
 from gpupool.agent.watch import Watch
 from gpupool.base.errors import GpupoolError, NotFound
+from gpupool.mechanisms.contract import FenceLevel
+from gpupool.mechanisms.fence import Fence
 from gpupool.mechanisms.registry import MECHANISMS, choose
 from gpupool.model.device import Device
-from gpupool.wire.fleet import ReportIn, WorkOut
+from gpupool.wire.fleet import FENCE_WHY, ReportIn, WorkOut
 
 PARALLEL_STARTS = 8
 STOP_GRACE_SECONDS = 10
@@ -105,6 +109,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._held: dict[str, Held] = {}
         self._nodes: Mapping[str, tuple[Device, ...]] = {}
+        self._simulated: Mapping[str, SimulatedNode] = {}
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix="agent-start")
         self._closing = threading.Event()
 
@@ -121,9 +126,11 @@ class Jobs:
         self._workers.shutdown(wait=True)
         self._watch.join(seconds)
 
-    def know_cards(self, nodes: Mapping[str, tuple[Device, ...]]) -> None:
-        """What the last scan found, by node."""
-        self._nodes = dict(nodes)
+    def know_cards(
+        self, nodes: Mapping[str, tuple[Device, ...]], simulated: Mapping[str, SimulatedNode] = MappingProxyType({})
+    ) -> None:
+        """What the last scan found, by node, and the simulated ones' files."""
+        self._nodes, self._simulated = dict(nodes), dict(simulated)
 
     def running(self) -> dict[str, int]:
         """Supervisor's process by job, for every job that runs."""
@@ -242,7 +249,7 @@ class Jobs:
     def _steps(self, held: Held, work: WorkOut) -> None:
         """Write ahead, prepare, describe, start."""
         check_account(work, self._settings)
-        view = view_of(work, self._settings.pool, self._nodes)
+        view = view_of(work, self._settings, self._nodes, self._simulated)
         mechanism = choose(view)
         held.checkpoint = _checkpoint(work, mechanism.name)
         self._directories.write(held.checkpoint)
@@ -276,7 +283,7 @@ class Jobs:
         self._directories.write(held.checkpoint)
         self._fault("resize-noted")
         mechanism = MECHANISMS[held.checkpoint.mechanism]
-        mechanism.resize(view_of(work, self._settings.pool, self._nodes), self._state_dir)
+        mechanism.resize(view_of(work, self._settings, self._nodes, self._simulated), self._state_dir)
         self._fault("resized")
         held.unsized = None
         used = self._memory_used(held)
@@ -342,24 +349,42 @@ class Jobs:
         """Tell that it is prepared for its client, or runs. Once for each, unless `again`."""
         if held.connection is None:
             return
-        live = held.connection.status()
+        live = self._settled(held.connection)
         held.supervisor_pid, held.started_ns = live.supervisor_pid, live.started_ns or None
         state = "prepared" if live.state == "waiting" else "running"
         if held.told == state and not again:
             return
         held.told = state
+        level, why = self._fence_of(held, live)
         self._report(
             _report(
                 held.key,
                 held.checkpoint.generation,
                 state,
                 attach_socket=str(held.directory / "sock") if held.checkpoint.attached else None,
-                fence=MECHANISMS[held.checkpoint.mechanism].fence_level().value,
+                fence=level.value,
+                fence_why=why[:FENCE_WHY],
                 started_ns=held.started_ns,
                 pid=live.pid or None,
             )
         )
         self._fault("start-reported")
+
+    def _settled(self, connection: Connection) -> LiveStatus:
+        """Past the few milliseconds in which the command is being started and its mounts are not made yet."""
+        pauses = int(RECONNECT_SECONDS / _RECONNECT_PAUSE_SECONDS)
+        for _ in range(pauses):
+            live = connection.status()
+            if live.state != "starting" or self._closing.wait(_RECONNECT_PAUSE_SECONDS):
+                break
+        return live
+
+    def _fence_of(self, held: Held, live: LiveStatus) -> tuple[FenceLevel, str]:
+        """What holds the job: as prepared, or less where its mounts were refused."""
+        mechanism = MECHANISMS[held.checkpoint.mechanism]
+        if live.share_refused and isinstance(mechanism, Fence):
+            mechanism.weaken(held.key, f"its private mounts were refused ({live.share_refused})", self._state_dir)
+        return mechanism.held(held.key, self._state_dir)
 
     def _tell_anew(self, held: Held, generation: int) -> None:
         """The server has not heard that it runs, or not under the generation that counts."""

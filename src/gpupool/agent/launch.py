@@ -10,16 +10,18 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from gpupool.agent.cgroups import device_rule
-from gpupool.agent.supervisor import ExitRecord, JobSpec, Limit
+from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice, Prepared
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
 from gpupool.wire.fleet import ReportIn, WorkOut
 
 NO_LIMIT = -1
-ROOT_SHARE_MOUNT = "/run/gpupool/share"
+ROOT_BASE = "/run/gpupool"
+MOUNT_POINTS = ("share", "usage", "simgpu", "driver")
 _NOT_FOUND = (2, 20)  # ENOENT, ENOTDIR
 
 
@@ -33,30 +35,70 @@ class LaunchSettings:
     log_max_bytes: int = 16 << 20
     log_files: int = 4
     attach_seconds: int = 30
+    fence_reaction: str = "warn"
+    """What befalls a fenced job that has more than its share: warn, freeze or kill."""
+
+    @property
+    def base(self) -> str:
+        """Below it every job finds what is mounted for it; a user's own pool cannot make a directory below /run."""
+        return base_of(self.uid)
 
     @property
     def share_mount(self) -> str:
-        """Where every job finds its share; a user's own pool cannot make a directory below /run."""
-        return ROOT_SHARE_MOUNT if self.uid == 0 else f"/tmp/gpupool-{self.uid}/share"
+        return f"{self.base}/share"
 
 
-def view_of(work: WorkOut, pool: str, nodes: Mapping[str, tuple[Device, ...]]) -> AllocationView:
+def base_of(uid: int) -> str:
+    """The directory of private mounts of a pool whose agent runs as that user."""
+    return ROOT_BASE if uid == 0 else f"/tmp/gpupool-{uid}"
+
+
+@dataclass(frozen=True)
+class SimulatedNode:
+    """The directory with the file of a node's simulated cards; by uuid what a context costs and the granule, bytes."""
+
+    directory: Path
+    costs: Mapping[str, tuple[int, int]]
+
+
+def view_of(
+    work: WorkOut,
+    settings: LaunchSettings,
+    nodes: Mapping[str, tuple[Device, ...]],
+    simulated: Mapping[str, SimulatedNode] = MappingProxyType({}),
+) -> AllocationView:
     """What a mechanism needs to know. Raises NotFound when a card is not on this agent's nodes now."""
     cards = {device.uuid: (name, device) for name, devices in nodes.items() for device in devices}
     missing = [seat for seat in work.seats if seat.uuid not in cards]
     if missing or not work.seats:
         gone = f"card {missing[0].uuid} is not on this node now" if missing else "it has no card"
         raise NotFound(f"allocation {work.allocation}: {gone}", hint="the job is placed again")
-    granted = [GrantedDevice(cards[s.uuid][1], s.gpu_milli, s.memory_bytes) for s in work.seats]
+    node = cards[work.seats[0].uuid][0]
+    machine = simulated.get(node)
+    costs = machine.costs if machine else {}
+    granted = [
+        GrantedDevice(cards[s.uuid][1], s.gpu_milli, s.memory_bytes, *costs.get(s.uuid, (None, None)))
+        for s in work.seats
+    ]
+    as_other = settings.uid == 0 and work.run_as is not None
     return AllocationView(
-        pool=pool,
+        pool=settings.pool,
         allocation=work.allocation,
         generation=work.generation,
         job=work.job,
         tenant=work.tenant,
         sharing=work.sharing,
         granted=tuple(granted),
-        node_devices=nodes[cards[work.seats[0].uuid][0]],
+        node_devices=nodes[node],
+        seat=JobSeat(
+            base=settings.base,
+            uid=work.run_as.uid if work.run_as and as_other else settings.uid,
+            gid=work.run_as.gid if work.run_as and as_other else settings.gid,
+            own_pool=settings.uid != 0,
+        ),
+        fence=work.fence,
+        priority=work.priority,
+        machine=machine.directory if machine else None,
     )
 
 
@@ -90,6 +132,8 @@ def job_spec(work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroup
         log_files=settings.log_files,
         share_directory=os.path.abspath(prepared.share_dir),
         share_mount=settings.share_mount,
+        binds=tuple(Bind(os.path.abspath(one.source), one.target, one.writable) for one in prepared.mounts),
+        unmounted_environment=_unmounted(work, prepared),
         max_seconds=work.max_seconds,
         grace_seconds=work.grace_seconds,
         attach_seconds=settings.attach_seconds,
@@ -97,6 +141,13 @@ def job_spec(work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroup
         device_deny=device_rules(prepared.deny_nodes) if cgroups else (),
         owner_uid=settings.uid,
     )
+
+
+def _unmounted(work: WorkOut, prepared: Prepared) -> dict[str, str]:
+    """The environment of a job for which nothing could be mounted: libraries are found by variables or not at all."""
+    own = work.env.get("LD_LIBRARY_PATH")
+    path = [*prepared.library_path, *([own] if own else [])]
+    return {**prepared.unmounted, **({"LD_LIBRARY_PATH": ":".join(path)} if prepared.library_path else {})}
 
 
 def device_rules(paths: Iterable[str]) -> tuple[str, ...]:

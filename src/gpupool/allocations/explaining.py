@@ -52,7 +52,8 @@ def _standing(job: JobOut, now_ns: int) -> str:
         return f"placed {where} ({job.why}); waits {waits}"
     if job.state == "running":
         lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
-        return f"runs {where} since {lasted}; placed there because: {job.why}"
+        fence = f"; fence: {job.fence}" + (f", {job.fence_why}" if job.fence_why else "")
+        return f"runs {where} since {lasted}; placed there because: {job.why}{fence}"
     return f"{job.state}" + (f": {job.reason}" if job.reason else "")
 
 

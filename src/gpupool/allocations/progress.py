@@ -123,7 +123,11 @@ def _resized(write: Write, row: Row, report: ReportIn, told: Told) -> None:
 
 def _progress(write: Write, row: Row, report: ReportIn) -> None:
     """The node has prepared the allocation, or the command runs."""
-    values: dict[str, Any] = {"fence": report.fence, "attach_socket": report.attach_socket}
+    values: dict[str, Any] = {
+        "fence": report.fence,
+        "fence_why": report.fence_why,
+        "attach_socket": report.attach_socket,
+    }
     if row.allocation_state == AllocationState.GRANTED:
         values["state"] = AllocationState.PREPARED
     if row.applied_generation is None and report.state == "running":

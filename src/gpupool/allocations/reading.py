@@ -56,6 +56,7 @@ _GRANTS = (
         allocations.c.job_id,
         allocations.c.why,
         allocations.c.fence,
+        allocations.c.fence_why,
         allocations.c.attach_socket,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
@@ -93,6 +94,7 @@ _WORK = (
         jobs.c.stop_requested,
         jobs.c.stop_grace_s,
         claims.c.sharing,
+        claims.c.priority,
         claims.c.max_seconds,
         tenants.c.name.label("tenant"),
         users.c.name.label("user"),
@@ -320,6 +322,7 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         ],
         why=placed.why if placed else "",
         fence=placed.fence if placed else "none",
+        fence_why=placed.fence_why if placed else "",
         simulated=mine[0].simulated if mine else None,
         attached=row.attached,
         attach_socket=placed.attach_socket if placed and row.state in LIVE else None,
@@ -369,6 +372,7 @@ def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
         tenant=row.tenant,
         user=row.user,
         sharing=row.sharing,
+        priority=row.priority,
         fence=spec["fence"],
         seats=[
             WorkSeat(

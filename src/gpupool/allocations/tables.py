@@ -100,6 +100,7 @@ allocations = sa.Table(
     sa.Column("applied_generation", sa.BigInteger, nullable=True, comment="what its node last said is in force"),
     sa.Column("why", sa.String(200), nullable=False, server_default=""),
     sa.Column("fence", sa.String(16), nullable=False, server_default="none"),
+    sa.Column("fence_why", sa.String(200), nullable=False, server_default=""),
     sa.Column("attach_socket", sa.String(4096), nullable=True),
     sa.Column("work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"),
     sa.Column("granted_ns", sa.BigInteger, nullable=False),

@@ -102,11 +102,12 @@ class _Words:
 
 
 def grant_line(job: Job) -> str:
-    """`0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200, SIMULATED) · fence: none`."""
+    """`0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200, SIMULATED) · fence: none (why)`."""
     cards = ", ".join(seat["device"] for seat in job["seats"])
     model = job["seats"][0]["model"] if job["seats"] else "--"
     mark = ", SIMULATED" if job["simulated"] else ""
-    return f"{job['share']} on {cards} ({model}{mark}) · fence: {job['fence']}"
+    why = f" ({job['fence_why']})" if job.get("fence_why") else ""
+    return f"{job['share']} on {cards} ({model}{mark}) · fence: {job['fence']}{why}"
 
 
 def exit_words(job: Job) -> str:

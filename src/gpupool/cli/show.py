@@ -56,7 +56,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("sharing", job["sharing"]),
         ("cards", cards),
         ("placed there", job["why"]),
-        ("fence", job["fence"]),
+        ("fence", job["fence"] + (f": {job['fence_why']}" if job.get("fence_why") else "")),
         ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),

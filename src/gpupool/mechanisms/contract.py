@@ -9,7 +9,7 @@ must not take the next owner's. This module knows no mechanism and no scheduler.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -33,16 +33,46 @@ class FenceLevel(StrEnum):
 
 @dataclass(frozen=True)
 class GrantedDevice:
-    """One card's part of an allocation, with the card as the probe saw it."""
+    """One card's part of an allocation, with the card as the probe saw it.
+
+    What a context costs and what allocations are rounded up to, in bytes, where the node knows; else None.
+    """
 
     device: Device
     gpu_milli: int
     memory_bytes: int
+    context_bytes: int | None = None
+    granule_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class JobSeat:
+    """Whose the job is and where it sees things. `base` is the directory of its private mounts; `own_pool`: the agent
+    runs as the job's own user, so nothing on disk is out of the job's reach.
+    """
+
+    base: str = "/run/gpupool"
+    uid: int = 0
+    gid: int = 0
+    own_pool: bool = False
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A directory or file of the host, and the path at which the job alone sees it."""
+
+    source: Path
+    target: str
+    writable: bool = False
 
 
 @dataclass(frozen=True)
 class AllocationView:
-    """All that a mechanism needs to know of an allocation. `node_devices` are all cards of this node."""
+    """All that a mechanism needs to know of an allocation. `node_devices` are all cards of this node.
+
+    `fence` is false for a job that asked for none. A share of higher `priority` goes first on a card.
+    `machine` is the directory with the simulated cards' file, on a simulated node.
+    """
 
     pool: str
     allocation: str
@@ -52,11 +82,19 @@ class AllocationView:
     sharing: str
     granted: tuple[GrantedDevice, ...]
     node_devices: tuple[Device, ...]
+    seat: JobSeat = JobSeat()
+    fence: bool = True
+    priority: int = 0
+    machine: Path | None = None
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a job must be started with. `share_dir` is shown to it read-only at the fixed path."""
+    """What a job must be started with. `share_dir` is shown to it read-only at the fixed path, `mounts` beside it.
+
+    Where nothing can be mounted, `library_path` goes before the job's own LD_LIBRARY_PATH and `unmounted` into its
+    environment, and the fence is advisory at best. `notes` say why the fence is what it is, for people.
+    """
 
     env: Mapping[str, str]
     allow_nodes: tuple[str, ...]
@@ -64,6 +102,9 @@ class Prepared:
     share_dir: Path
     fence: FenceLevel
     notes: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    library_path: tuple[str, ...] = ()
+    unmounted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Step(StrEnum):
@@ -121,6 +162,10 @@ class Mechanism(Protocol):
 
         Raises StaleGeneration when a younger generation is on record, NotFound when none is.
         """
+        ...
+
+    def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
+        """What really stops the job of an allocation on record, and why not more, in words for a person."""
         ...
 
     def observe(self, state_dir: Path) -> Mapping[str, Observed]:

@@ -37,6 +37,7 @@ class NoteBook:
     """The notes below one agent's state directory. One agent at a time writes; it holds the pool's lock."""
 
     def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
         self._root = state_dir / "prepared"
 
     def folder(self, allocation: str) -> Path:
@@ -124,9 +125,14 @@ class NoteBook:
 
 def replace_file(path: Path, document: Mapping[str, Any]) -> None:
     """Write JSON that readers see whole or not at all. Readable by all: jobs run as other users."""
+    replace_text(path, json.dumps(document, sort_keys=True, indent=1) + "\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """The same for any text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o755)  # whatever the agent's umask
     temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(text, encoding="utf-8")
     temporary.chmod(0o644)
     os.replace(temporary, path)

@@ -193,7 +193,7 @@ class FenceDeviceUsage:
     """What one process, or all of an allocation, uses of one card by the fence's own ledger.
 
     Bytes and nanoseconds. `gpu_ns`, `wait_ns`, `throttled_ns` (of `wait_ns`: because the share was used up), `launches`
-    and `refusals` only grow while a process lives; a process that has ended takes its own with it.
+    and `refusals` only grow; what processes had used that have ended is in `FenceUsage.departed`.
     """
 
     committed_bytes: int = 0
@@ -234,19 +234,21 @@ class FenceProcess:
 
 @dataclass(frozen=True)
 class FenceUsage:
-    """One look at an allocation's usage file. `charged_ns`, by uuid, is the allocation's GPU time since it began, that
-    of ended processes included. `unknown_lookups`: driver functions asked for that the table does not know.
+    """One look at an allocation's usage file. By uuid: `charged_ns`, the allocation's GPU time since it began,
+    predicted and then corrected; `departed`, what processes that have ended had used. `unknown_lookups`: driver
+    functions asked for that the table does not know.
     """
 
     processes: tuple[FenceProcess, ...] = ()
     charged_ns: Mapping[str, int] = field(default_factory=dict)
+    departed: Mapping[str, FenceDeviceUsage] = field(default_factory=dict)
     unknown_lookups: int = 0
 
     def totals(self) -> dict[str, FenceDeviceUsage]:
-        """By uuid, all processes together."""
+        """By uuid: all processes together, those that have ended included."""
         empty = FenceDeviceUsage()
         return {
-            uuid_: sum((process.devices.get(uuid_, empty) for process in self.processes), empty)
+            uuid_: sum((process.devices.get(uuid_, empty) for process in self.processes), self.departed[uuid_])
             for uuid_ in self.charged_ns
         }
 
@@ -404,7 +406,18 @@ def read_usage(path: Path, uuids: Sequence[str]) -> FenceUsage:
     return FenceUsage(
         tuple(_process(slot, uuids) for slot in used if slot.owner > OWNER_REAPING),
         {uuid_: one.charged_ns for uuid_, one in zip(uuids, head.device, strict=False)},
+        {uuid_: _departed(one) for uuid_, one in zip(uuids, head.device, strict=False)},
         head.unknown_lookups,
+    )
+
+
+def _departed(device: CUsageDevice) -> FenceDeviceUsage:
+    return FenceDeviceUsage(
+        gpu_ns=device.departed_gpu_ns,
+        wait_ns=device.departed_wait_ns,
+        throttled_ns=device.departed_throttled_ns,
+        launches=device.departed_launches,
+        refusals=device.departed_refusals,
     )
 
 

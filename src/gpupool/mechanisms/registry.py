@@ -11,11 +11,12 @@ from types import MappingProxyType
 
 from gpupool.base.errors import Refused
 from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.fence import Fence
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import Share
 from gpupool.mechanisms.whole import Whole
 
-MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({m.name: m for m in (Whole(), Share())})
+MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({m.name: m for m in (Whole(), Fence(), Share())})
 
 
 def on_record(allocation: str, state_dir: Path) -> Mechanism | None:

@@ -24,8 +24,8 @@ class Whole(Bookkeeping):
         parts = [grant.device.uuid for grant in view.granted if not is_whole(grant)]
         return f"{parts[0]} is granted in part" if parts else "" if view.granted else "it has no card"
 
-    def _notes(self, view: AllocationView) -> tuple[str, ...]:
-        return ("fence: none", "other cards are hidden by environment and closed by the device cgroup")
+    def why(self, view: AllocationView) -> str:
+        return "whole cards: there is nothing to limit"
 
 
 def is_whole(grant: GrantedDevice) -> bool:

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, Wire
 
+FENCE_WHY = 200
+"""Characters of the sentence that says why a fence is no better than it is."""
+
 
 class DeviceIn(Wire):
     """One card as a probe saw it."""
@@ -124,6 +127,7 @@ class WorkOut(Wire):
     tenant: str
     user: str
     sharing: str
+    priority: int = 0
     fence: bool = True
     seats: list[WorkSeat]
     argv: list[str]
@@ -156,6 +160,7 @@ class ReportIn(Wire):
     state: Literal["prepared", "running", "resized", "ended", "lost", "not_started"]
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"
+    fence_why: str = Field("", max_length=FENCE_WHY)
     reason: str = Field("", max_length=400)
     exit_code: int | None = None
     signal: int | None = None

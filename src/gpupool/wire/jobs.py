@@ -79,6 +79,7 @@ class JobOut(Wire):
     seats: list[SeatOut] = Field(default_factory=list)
     why: str = Field("", description="what decided the placement")
     fence: str = Field("none", description="what really stops the job: none, advisory, soft or hard")
+    fence_why: str = Field("", description="why it is no better than that")
     simulated: bool | None = None
     attached: bool = False
     attach_socket: str | None = Field(None, description="where an attached client brings its terminal")

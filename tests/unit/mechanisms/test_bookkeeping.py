@@ -18,7 +18,7 @@ CARDS = parse_sim("4xL40S")[0].devices
 
 
 def view(*granted: GrantedDevice, sharing: str = "fixed") -> AllocationView:
-    return AllocationView("pool-a", "al-7", 3, "job-9", "physics", sharing, granted, CARDS)
+    return AllocationView("pool-a", "al-7", 3, "job-9", "physics", sharing, granted, CARDS, fence=False)
 
 
 def part(device: Device, gpu_milli: int, memory_mib: int) -> GrantedDevice:
@@ -36,6 +36,7 @@ def test_the_share_file_says_who_has_what_and_that_nothing_fences_it(tmp_path: P
         "tenant": "physics",
         "sharing": "fixed",
         "fence": "none",
+        "fence_why": "counted only: the job asked for no fence",
         "devices": [
             {
                 "uuid": CARDS[1].uuid,
@@ -85,7 +86,7 @@ def test_a_share_that_the_card_cannot_hold_is_refused_with_the_numbers(
 
 
 def test_an_allocation_without_a_card_is_served_by_nobody() -> None:
-    with pytest.raises(Refused, match=r"whole: it has no card; share: it has no card"):
+    with pytest.raises(Refused, match=r"whole: it has no card; fence: .*; share: it has no card"):
         choose(view())
 
 

@@ -138,7 +138,8 @@ def region(path: Path, *slots: CSlot) -> Path:
     regions.make_file(path, regions.empty_usage(), size=regions.USAGE_BYTES)
     with open(path, "r+b") as file:
         os.pwrite(file.fileno(), len(slots).to_bytes(4, "little"), CUsageHead.high_water.offset)
-        os.pwrite(file.fileno(), (77).to_bytes(8, "little"), CUsageHead.device.offset)
+        device = regions.CUsageDevice(charged_ns=77, departed_launches=1000)
+        os.pwrite(file.fileno(), bytes(device), CUsageHead.device.offset)
         for number, slot in enumerate(slots):
             os.pwrite(file.fileno(), bytes(slot), ctypes.sizeof(CUsageHead) + number * ctypes.sizeof(CSlot))
     return path
@@ -157,7 +158,7 @@ def test_usage_is_told_by_process_and_in_total(tmp_path: Path) -> None:
     assert [(p.pid, p.start_ticks, p.foreign_driver) for p in usage.processes] == [(10, 4242, False), (900, 4242, True)]
     assert usage.processes[0].devices[UUID] == FenceDeviceUsage(committed_bytes=100, pending_bytes=5, launches=9)
     totals = usage.totals()
-    assert (totals[UUID].reserved_bytes, totals[UUID].launches, totals[OTHER].gpu_ns) == (160, 18, 22)
+    assert (totals[UUID].reserved_bytes, totals[UUID].launches, totals[OTHER].gpu_ns) == (160, 1018, 22)
     assert usage.charged_ns == {UUID: 77, OTHER: 0}
 
 
