@@ -61,6 +61,7 @@ def read(path: Path, symbols: Symbols) -> list[Row]:
     ]
     faults += [f"{name}: has more than one row" for name in sorted({name for name in named if named.count(name) > 1})]
     faults += _families_that_differ(rows)
+    faults += _twins_that_differ(rows)
     if faults:
         raise BadTable("\n".join(f"{path.name}: {fault}" for fault in faults))
     return sorted(rows, key=lambda row: row.symbol.name.encode())
@@ -100,3 +101,12 @@ def _families_that_differ(rows: Iterable[Row]) -> Iterator[str]:
         first, shape = shapes.setdefault(row.stem, (row.symbol.name, row.symbol.prototype.types()))
         if shape != row.symbol.prototype.types():
             yield f"{row.symbol.name}: is not of the shape of {first}, both have handler {row.handler}"
+
+
+def _twins_that_differ(rows: Iterable[Row]) -> Iterator[str]:
+    """A twin does what the plain symbol does, so it is classified alike."""
+    plain = {row.symbol.name: row for row in rows if not row.symbol.twin}
+    for row in rows:
+        other = plain.get(row.symbol.plain) if row.symbol.twin else None
+        if other and (other.klass, other.handler) != (row.klass, row.handler):
+            yield f"{row.symbol.name}: is {row.klass} {row.handler}, but its twin is {other.klass} {other.handler}"

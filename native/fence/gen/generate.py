@@ -26,8 +26,7 @@ from wrappers import arguments, heading, parameters, wrappers
 HOOKS = (
     "UNWRITTEN void fence_unknown_lookup(const char *name) {\n    (void)name;\n}\n",
     "UNWRITTEN void fence_work_begin(struct fence_work *work) {\n    (void)work;\n}\n",
-    "UNWRITTEN CUresult fence_work_end(struct fence_work *work, CUresult outcome) {\n"
-    "    (void)work;\n    return outcome;\n}\n",
+    "UNWRITTEN CUresult fence_work_end(struct fence_work *work, CUresult it) {\n    (void)work;\n    return it;\n}\n",
 )
 MADE = "/* Made by native/fence/gen from the classified table. */\n"
 

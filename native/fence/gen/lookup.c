@@ -8,46 +8,63 @@
 
 static pthread_once_t asked = PTHREAD_ONCE_INIT;
 
-static bool is_per_thread(cuuint64_t flags) { return flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM; }
+static bool is_per_thread(cuuint64_t flags)
+{
+    return flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+}
 
-static void *driver_answer(const struct fence_symbol *symbol) {
+static void *driver_answer(const struct fence_symbol *symbol)
+{
     cuuint64_t flags =
         symbol->per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
     CUdriverProcAddressQueryResult status;
     void *found = NULL;
-    if (fence_real.cuGetProcAddress_v2(symbol->base, &found, symbol->born, flags, &status) == CUDA_SUCCESS) return found;
-    if (fence_real.cuGetProcAddress(symbol->base, &found, symbol->born, flags) == CUDA_SUCCESS) return found;
+    if (fence_real.cuGetProcAddress_v2(symbol->base, &found, symbol->born, flags, &status) == CUDA_SUCCESS)
+        return found;
+    if (fence_real.cuGetProcAddress(symbol->base, &found, symbol->born, flags) == CUDA_SUCCESS)
+        return found;
     return NULL;
 }
 
 /* A driver may answer with another address than it exports under the name. Asked once, for what we handle. */
-static void learn_answers(void) {
+static void learn_answers(void)
+{
     const struct fence_table *table = &fence_driver_table;
     for (size_t i = 0; i < table->count; i++) {
         const struct fence_symbol *symbol = &table->symbols[i];
-        if (!symbol->ours || !fence_symbol_present(symbol) || !symbol->born) continue;
+        if (!symbol->ours || !fence_symbol_present(symbol) || !symbol->born)
+            continue;
         void *answer = driver_answer(symbol);
-        if (answer && !fence_table_identify(table, answer, symbol->base, symbol->per_thread)) *symbol->answer = answer;
+        if (answer && !fence_table_identify(table, answer, symbol->base, symbol->per_thread))
+            *symbol->answer = answer;
     }
 }
 
-static void exchange(const char *base, void **found, cuuint64_t flags) {
-    if (!base || !found || !*found) return;
+static void exchange(const char *base, void **found, cuuint64_t flags)
+{
+    if (!base || !found || !*found)
+        return;
     pthread_once(&asked, learn_answers);
     const struct fence_symbol *symbol = fence_table_identify(&fence_driver_table, *found, base, is_per_thread(flags));
-    if (symbol && symbol->ours) *found = symbol->ours;
-    if (!symbol) fence_unknown_lookup(base);
+    if (symbol && symbol->ours)
+        *found = symbol->ours;
+    if (!symbol)
+        fence_unknown_lookup(base);
 }
 
-CUresult fence_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+CUresult fence_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
     CUresult result = fence_real.cuGetProcAddress(symbol, pfn, cudaVersion, flags);
-    if (result == CUDA_SUCCESS) exchange(symbol, pfn, flags);
+    if (result == CUDA_SUCCESS)
+        exchange(symbol, pfn, flags);
     return result;
 }
 
 CUresult fence_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-                                   CUdriverProcAddressQueryResult *symbolStatus) {
+                                   CUdriverProcAddressQueryResult *symbolStatus)
+{
     CUresult result = fence_real.cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
-    if (result == CUDA_SUCCESS) exchange(symbol, pfn, flags);
+    if (result == CUDA_SUCCESS)
+        exchange(symbol, pfn, flags);
     return result;
 }

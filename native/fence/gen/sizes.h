@@ -14,20 +14,26 @@
 #define FENCE_DIRECTION(copy) \
     ((copy) ? fence_direction((copy)->srcMemoryType, (copy)->dstMemoryType) : FENCE_COPY_ANY)
 
-static inline enum fence_copy fence_direction(CUmemorytype from, CUmemorytype to) {
-    if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED) return FENCE_COPY_ANY;
-    if (from == CU_MEMORYTYPE_HOST) return FENCE_COPY_TO_DEVICE;
+static inline enum fence_copy fence_direction(CUmemorytype from, CUmemorytype to)
+{
+    if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED)
+        return FENCE_COPY_ANY;
+    if (from == CU_MEMORYTYPE_HOST)
+        return FENCE_COPY_TO_DEVICE;
     return to == CU_MEMORYTYPE_HOST ? FENCE_COPY_TO_HOST : FENCE_COPY_ON_DEVICE;
 }
 
-static inline uint64_t fence_sum(const size_t *sizes, size_t count) {
+static inline uint64_t fence_sum(const size_t *sizes, size_t count)
+{
     uint64_t sum = 0;
-    for (size_t i = 0; sizes && i < count; i++) sum += sizes[i];
+    for (size_t i = 0; sizes && i < count; i++)
+        sum += sizes[i];
     return sum;
 }
 
 /* Extents are in elements where an operand is an array: then this is a lower bound, which measuring corrects. */
-static inline uint64_t fence_sum_3d(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t count) {
+static inline uint64_t fence_sum_3d(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t count)
+{
     uint64_t sum = 0;
     for (size_t i = 0; operations && i < count; i++) {
         const CUextent3D *extent = &operations[i].extent;
@@ -36,15 +42,19 @@ static inline uint64_t fence_sum_3d(const CUDA_MEMCPY3D_BATCH_OP *operations, si
     return sum;
 }
 
-static inline uint64_t fence_sum_decompressed(const CUmemDecompressParams *operations, size_t count) {
+static inline uint64_t fence_sum_decompressed(const CUmemDecompressParams *operations, size_t count)
+{
     uint64_t sum = 0;
-    for (size_t i = 0; operations && i < count; i++) sum += operations[i].dstNumBytes;
+    for (size_t i = 0; operations && i < count; i++)
+        sum += operations[i].dstNumBytes;
     return sum;
 }
 
-static inline uint64_t fence_sum_fabric(const CUDA_FABRIC_COPY_BATCH_OP *operations, size_t count) {
+static inline uint64_t fence_sum_fabric(const CUDA_FABRIC_COPY_BATCH_OP *operations, size_t count)
+{
     uint64_t sum = 0;
-    for (size_t i = 0; operations && i < count; i++) sum += operations[i].size;
+    for (size_t i = 0; operations && i < count; i++)
+        sum += operations[i].size;
     return sum;
 }
 

@@ -1,4 +1,4 @@
-"""The front door, built once with every check a compiler has to give."""
+"""The front door, built once with every check a compiler has to give; the vendor's headers, read once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.native.fence_build import Headers, shared_headers
 from tests.unit.native.front_pool import (
     FELL_BACK,
     SANITIZERS,
@@ -34,3 +35,9 @@ def programs(built: Path, tmp_path: Path) -> Iterator[Programs]:
     script(tmp_path / "python-gpupool", python_command())
     yield Programs(built / "gpupool", tmp_path / "python-gpupool", tmp_path, pool)
     pool.close()
+
+
+@pytest.fixture(scope="session")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Headers:
+    """The vendor's headers, and the symbols they declare."""
+    return shared_headers(tmp_path_factory)

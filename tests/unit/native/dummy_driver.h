@@ -1,0 +1,48 @@
+/* A driver that does nothing: every function keeps its own name in dummy_called and returns 0. */
+#include <stddef.h>
+#include <string.h>
+
+struct dummy_form {
+    const char *base;
+    int born, form, per_thread;
+    void *function;
+};
+
+extern const struct dummy_form dummy_forms[];
+const char *dummy_called;
+
+#define DUMMY(name) \
+    int name(void) \
+    { \
+        dummy_called = #name; \
+        return 0; \
+    }
+
+/* The newest form that the version knows, the thread's own stream where flags ask for it (2) and it exists. */
+static void *dummy_find(const char *base, int version, unsigned long long flags)
+{
+    const struct dummy_form *best = NULL;
+    for (const struct dummy_form *form = dummy_forms; form->base; form++) {
+        if (strcmp(form->base, base) || form->born > version || (form->per_thread && !(flags & 2)))
+            continue;
+        if (!best || form->form > best->form || (form->form == best->form && form->per_thread))
+            best = form;
+    }
+    return best ? best->function : NULL;
+}
+
+int cuGetProcAddress(const char *base, void **found, int version, unsigned long long flags)
+{
+    dummy_called = "cuGetProcAddress";
+    *found = dummy_find(base, version, flags);
+    return *found ? 0 : 500;
+}
+
+int cuGetProcAddress_v2(const char *base, void **found, int version, unsigned long long flags, int *status)
+{
+    dummy_called = "cuGetProcAddress_v2";
+    *found = dummy_find(base, version, flags);
+    if (status)
+        *status = !*found;
+    return *found ? 0 : 500;
+}
