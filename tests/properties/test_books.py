@@ -127,6 +127,9 @@ steps = st.one_of(
     grants,
     grants,
     st.tuples(st.just("release"), st.integers(0, 20)),
+    st.tuples(
+        st.just("resize"), st.integers(0, 20), st.sampled_from([0, 2, 500, 1000]), st.sampled_from([7, CARD_MIB])
+    ),
     st.tuples(st.just("wait"), st.sampled_from([0.3, 1.0, 59.9, 3599.5, 3600.0, 5 * HOUR + 0.25])),
     st.tuples(st.just("wait"), st.sampled_from([DAY + 1.5, 3 * DAY + 0.5, 37 * DAY + 7.75])),
     st.tuples(st.just("roll"), st.integers(1, 5) | st.just(10_000)),
@@ -145,6 +148,8 @@ def _do(pool: Pool, step: tuple[object, ...]) -> None:
             pool.grant(person, index, milli, memory_mib)
         case ("release", int(number)) if pool.held():
             pool.release(pool.held()[number % len(pool.held())])
+        case ("resize", int(number), int(milli), int(memory_mib)) if pool.held():
+            pool.resize(pool.held()[number % len(pool.held())], milli, memory_mib)
         case ("wait", float(seconds) | int(seconds)):
             pool.time.forward(seconds)
         case ("roll", int(count)):

@@ -160,6 +160,19 @@ class Pool:
             self.fleet.settle(write, [seat.device])
         self.note_spans()
 
+    def resize(self, allocation: int, milli: int, memory_mib: int) -> None:
+        """Another size for a held seat; nothing where there is no room for it."""
+        with self.store.write() as write:
+            seat, now_s = self.seats[allocation], write.now_ns // S
+            row = write.execute(sa.select(devices).where(devices.c.id == seat.device)).one()
+            more_milli, more_mib = milli - seat.gpu_milli, memory_mib - seat.memory_mib
+            if row.used_milli + more_milli > 1000 or row.used_bytes + more_mib * MIB > row.memory_bytes:
+                return
+            self._hold(write, seat.device, more_milli, more_mib, 0)
+            self.metering.resize_seats(write, allocation, {seat.device: (milli, memory_mib)})
+            self.seats[-len(self.seats) - 1] = replace(seat, end_s=now_s)  # what it was, under a number of its own
+            self.seats[allocation] = replace(seat, gpu_milli=milli, memory_mib=memory_mib, start_s=now_s)
+
     def _hold(self, write: Write, device_id: int, milli: int, memory_mib: int, seats: int) -> None:
         values = {
             "used_milli": devices.c.used_milli + milli,

@@ -54,6 +54,7 @@ class Allocations:
         self.placer = Placer(store, self.mirror, metering, on_error)
         self.leases = Leases(self._lease_ended)
         self._used_at_resize: dict[str, int | None] = {}
+        self._began_ns = store.clock.now_ns()
 
     def start(self) -> None:
         """Read what waits, give attached jobs a fresh lease, begin to place."""
@@ -114,11 +115,21 @@ class Allocations:
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            return reading.one(connection, row.id, self._why)
+            return self._in_use(reading.one(connection, row.id, self._why), processes=True)
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
-            return reading.page(connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why)
+            found = reading.page(connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why)
+        return found.model_copy(update={"items": [self._in_use(job) for job in found.items]})
+
+    def _in_use(self, job: JobOut, *, processes: bool = False) -> JobOut:
+        """The job with its latest sample, while it runs."""
+        if job.state != "running":
+            return job
+        held_milli = 0 if job.sharing == "best-effort" else sum(seat.gpu_milli for seat in job.seats)
+        held_bytes = sum(seat.memory_bytes for seat in job.seats)
+        use = self.metering.use_of(job.id, held_milli, held_bytes, processes=processes)
+        return job if use is None else job.model_copy(update={"use": use})
 
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
@@ -216,7 +227,7 @@ class Allocations:
         """The same answer with what the node has said since."""
         with self.store.read() as connection:
             applied = reading.is_applied(connection, told.job.id)
-            job = reading.find_public(connection, told.job.id, self._why)
+            job = self._in_use(reading.find_public(connection, told.job.id, self._why))
         used = self._used_at_resize.get(told.job.id) if applied else None
         note = resize_note(job, told.memory_bytes_before, used)
         return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})
@@ -234,28 +245,38 @@ class Allocations:
         """Take in what a node tells. Idempotent: telling it twice changes nothing."""
         self.fleet.seen(node)
         agent = self.fleet.agent_of(node)
+        # Samples first: the last one of a job comes with the report of its end, which closes its books.
+        self.metering.note(*self._of_agent(agent, body.jobs))
         stale = self._take(agent, body) if body.reports else []
         if body.devices:
             self.fleet.observe(node, body.devices)
         # Also without samples: a heartbeat is when the books are folded.
-        self.metering.record(self._of_agent(agent, body.jobs))
+        self.metering.keep_up()
         if body.ready:
             self.fleet.mark_ready(node)
         return ReportsOut(stale=stale)
 
-    def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> list[JobSample]:
-        """Samples of jobs that this agent's nodes hold; an agent has nothing to say of others."""
+    def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> tuple[list[JobSample], dict[str, str]]:
+        """Samples of jobs that this agent's nodes hold, and whose sums may be added up, with the tenants.
+
+        An agent has nothing to say of others' jobs. What a job used before this server began is not its to count.
+        """
         if not samples:
-            return []
+            return [], {}
         query = (
-            sa.select(jobs.c.public_id)
+            sa.select(jobs.c.public_id, jobs.c.placed_ns, tenants.c.name.label("tenant"))
             .join(allocations, allocations.c.job_id == jobs.c.id)
             .join(nodes, nodes.c.id == allocations.c.node_id)
+            .join(tenants, tenants.c.id == jobs.c.tenant_id)
             .where(jobs.c.public_id.in_([sample.job for sample in samples]), nodes.c.agent == agent)
         )
         with self.store.read() as connection:
-            known = set(connection.execute(query).scalars())
-        return [sample for sample in samples if sample.job in known]
+            known = {row.public_id: row for row in connection.execute(query)}
+        heard = self.metering.latest()
+        counted = {
+            job: row.tenant for job, row in known.items() if job in heard or (row.placed_ns or 0) >= self._began_ns
+        }
+        return [sample for sample in samples if sample.job in known], counted
 
     def _take(self, agent: str, body: ReportsIn) -> list[str]:
         with self.store.write() as write:
@@ -267,6 +288,9 @@ class Allocations:
             self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)
         self._used_at_resize |= told.used
+        for job, used in told.used.items():
+            if used is not None:
+                self.metering.note_memory(job, used)
         for job in told.ended:
             self._used_at_resize.pop(job, None)
         if told.granted.cards or told.requeued:

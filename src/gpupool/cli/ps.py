@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
-from gpupool.cli.listing import add_limit, instant, show_list
+from gpupool.cli.listing import add_limit, instant, mib, show_list
 from gpupool.cli.output import Column, Row
 from gpupool.cli.parser import Parser, add_output, one_of
 
@@ -20,7 +20,8 @@ _LIVE = STATES[:3]
 def register(parser: Parser) -> None:
     parser.about = """
     Live jobs, newest first, then those that ended within the last hour. You see your tenant's jobs; an admin
-    sees everybody's.
+    sees everybody's. USE is the GPU time between the last two samples as a part of the job's own share: 100 % is
+    all of it, more is borrowed; it is -- where nothing measures it.
     """
     parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]
     parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, or of this array")
@@ -78,6 +79,17 @@ def ending(job: Row) -> str | None:
     return None if job["exit_code"] is None else str(job["exit_code"])
 
 
+def use(job: Row, name: str, form: str) -> str | None:
+    """A figure of its latest sample, None where there is none."""
+    value = job["use"] and job["use"][name]
+    return None if value is None else form.format(value)
+
+
+def used_memory(job: Row, name: str = "memory_bytes") -> str | None:
+    """The same for memory."""
+    return mib(job["use"] and job["use"][name])
+
+
 def remark(job: Row) -> str:
     """Why it waits or how it ended; else what it runs."""
     return job["reason"] or " ".join(job["command"])
@@ -89,7 +101,11 @@ COLUMNS = (
     Column("STATE", lambda job: job["state"], color=lambda job: _COLORS.get(job["state"])),
     Column("SHARE", lambda job: job["share"]),
     Column("CARD", where),
+    Column("USE", lambda job: use(job, "share_percent", "{:.0f} %"), right=True),
     Column("TIME", lasted, right=True),
+    Column("USED", used_memory, wide=True, right=True),
+    Column("UNACCOUNTED", lambda job: used_memory(job, "unaccounted_bytes"), wide=True, right=True),
+    Column("REFUSALS", lambda job: use(job, "refusals", "{}"), wide=True, right=True),
     Column("USER", lambda job: f"{job['tenant']}/{job['user']}"),
     Column("PROJECT", lambda job: job["project"], wide=True),
     Column("PRIORITY", lambda job: job["priority"], wide=True, right=True),

@@ -68,10 +68,40 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("ended", instant(job["ended_ns"])),
         ("time", lasted(job)),
         ("exit", ending(job)),
+        *_use_facts(job["use"]),
         ("cpu time", None if job["cpu_milliseconds"] is None else f"{job['cpu_milliseconds'] / 1000:.2f} s"),
         ("largest memory", mib(job["max_rss_bytes"])),
         ("command", shlex.join(job["command"])),
     ]
+
+
+def _use_facts(use: dict[str, Any] | None) -> list[tuple[str, object]]:
+    """What it uses now, by its latest sample; nothing for a job that does not run."""
+    if use is None:
+        return []
+    share = "--" if use["share_percent"] is None else f"{use['share_percent']:.0f} % of its share"
+    beyond = use["unaccounted_bytes"]
+    facts: list[tuple[str, object]] = [("use", f"{share}; memory {mib(use['memory_bytes']) or '--'}")]
+    if use["reserved_bytes"] is not None:
+        waited, throttled = (_seconds(use[f"{name}_milliseconds"]) for name in ("wait", "throttled"))
+        facts += [
+            ("gpu time", f"{_seconds(use['gpu_milliseconds'])}, {use['launches']} launches"),
+            ("held back", f"{waited}, {throttled} of it because the share was used up"),
+            ("refusals", f"{use['refusals']} allocations, for the limit"),
+            ("unaccounted", None if beyond is None else f"{mib(beyond)} on its cards beyond the fence's ledger"),
+        ]
+    return facts + [_process(process) for process in use["processes"]]
+
+
+def _process(process: dict[str, Any]) -> tuple[str, object]:
+    cards = process["cards"]
+    used, spent = sum(card["used_bytes"] for card in cards), sum(card["gpu_nanoseconds"] for card in cards)
+    foreign = "   had another driver mapped before the fence's" if process["foreign_driver"] else ""
+    return f"process {process['pid']}", f"{mib(used)}, {_seconds(spent // 10**6)} of GPU time{foreign}"
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return "--" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
 def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:

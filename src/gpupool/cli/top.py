@@ -35,8 +35,9 @@ WIDE = 120
 
 def register(parser: Parser) -> None:
     parser.about = """
-    Per card what is held, and what the card says is used; per tenant its part of the pool; per job its share
-    beside its use. Unknown is --, never 0. q or Ctrl-C ends it. Into a pipe it prints once.
+    Per card what is held, and what the card says is used; per tenant its part of the pool; per job its share and
+    the part of it that is used, which is 100 % when it has all of it and more when it borrows. Unknown is --, never
+    0. q or Ctrl-C ends it. Into a pipe it prints once.
     """
     parser.examples = ["gpupool top", "gpupool top -n 1", "gpupool top --interval 5"]
     parser.add_argument(
@@ -234,14 +235,14 @@ def _tenants(usage: dict[str, Any], width: int) -> RenderableType:
 def _jobs(jobs: list[dict[str, Any]], rows: int, at_ns: int, width: int) -> RenderableType:
     narrow = width < WIDE
     more = () if narrow else (">CPU", "owner")
-    table = _table("job", "card", ">share", ">GPU used", ">memory", ">used", ">time", *more)
+    table = _table("job", "card", ">share", ">of it used", ">memory", ">used", ">time", *more)
     for job in jobs[:rows]:
         others = f" +{len(job['devices']) - 1}" if len(job["devices"]) > 1 else ""
         cells = [
             shortened(clean(job["name"]), 20 if narrow else 40),
             f"{job['devices'][0]}{others}" if job["devices"] else UNKNOWN,
             f"{format_gpu(job['held_milli'])} GPU",
-            _percent(job["gpu_percent"]),
+            _percent(job["share_percent"]),
             f"{job['held_bytes'] >> 20} MiB",
             clean(mib(job["gpu_memory_bytes"])),
             format_duration((at_ns - job["since_ns"]) / 1e9),

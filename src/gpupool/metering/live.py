@@ -14,14 +14,29 @@ import sqlalchemy as sa
 from gpupool.base.units import MIB
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import Observation, device_name
-from gpupool.metering.samples import Latest, rate_percent
+from gpupool.metering.samples import Latest
 from gpupool.metering.tables import intervals, jobs_view
+from gpupool.metering.use import use_of
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import UsageOut
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant
 
 CardSample = Callable[[str], Observation | None]
 _OPEN = intervals.c.end_s.is_(None)
+_SAME = (
+    "gpu_percent",
+    "share_percent",
+    "cpu_percent",
+    "gpu_milliseconds",
+    "sampled_ns",
+    "reserved_bytes",
+    "unaccounted_bytes",
+    "wait_milliseconds",
+    "throttled_milliseconds",
+    "launches",
+    "refusals",
+)
+"""What a job's use and a line of the live view call by one name."""
 
 
 def read_live(
@@ -112,27 +127,19 @@ def _jobs(connection: sa.Connection, mine: Any, latest: Mapping[str, Latest], li
 
 
 def _job(row: Any, seats: Sequence[Any], seen: Latest | None) -> LiveJob:
-    new, old = (seen.sample, seen.before) if seen else (None, None)
-    between = (seen.at_ns, seen.before_ns) if seen else (0, 0)
+    held_milli, held_bytes = sum(seat.gpu_milli for seat in seats), sum(seat.memory_mib for seat in seats) * MIB
+    use = use_of(seen, held_milli, held_bytes) if seen else None
     return LiveJob(
         job=row.public_id,
         name=row.name,
         tenant=row.tenant,
         user=row.user,
         devices=[device_name(seat.node, seat.idx) for seat in seats],
-        held_milli=sum(seat.gpu_milli for seat in seats),
-        held_bytes=sum(seat.memory_mib for seat in seats) * MIB,
+        held_milli=held_milli,
+        held_bytes=held_bytes,
         since_ns=row.placed_ns or 0,
-        gpu_percent=rate_percent(_of(new, "gpu_milliseconds"), _of(old, "gpu_milliseconds"), *between),
-        cpu_percent=rate_percent(_of(new, "cpu_milliseconds"), _of(old, "cpu_milliseconds"), *between),
-        gpu_memory_bytes=_of(new, "gpu_memory_bytes"),
-        rss_bytes=_of(new, "rss_bytes"),
-        gpu_milliseconds=_of(new, "gpu_milliseconds"),
-        cpu_milliseconds=_of(new, "cpu_milliseconds"),
-        sampled_ns=seen.at_ns if seen else None,
+        gpu_memory_bytes=use.memory_bytes if use else None,
+        rss_bytes=seen.sample.rss_bytes if seen else None,
+        cpu_milliseconds=seen.sample.cpu_milliseconds if seen else None,
+        **({name: getattr(use, name) for name in _SAME} if use else {}),
     )
-
-
-def _of(sample: Any, name: str) -> int | None:
-    value: int | None = getattr(sample, name, None)
-    return value

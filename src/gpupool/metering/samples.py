@@ -8,17 +8,21 @@ server counts once; a sum that went back counts nothing until it is past where i
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.metering.tables import add_rows, delivered, intervals, job_usage, jobs_view
 from gpupool.store.database import Write
-from gpupool.wire.fleet import JobSample
+from gpupool.wire.fleet import CardUse, JobSample
 
 SLOT_S = 300
+SUMMED = ("gpu_nanoseconds", "wait_nanoseconds", "throttled_nanoseconds", "launches", "refusals")
+"""What of a card's use only grows."""
 WRITE_EVERY_S = 300
 _NS = 10**9
 
@@ -40,23 +44,52 @@ class Samples:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest: dict[str, Latest] = {}
+        self._sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
-    def put(self, samples: Iterable[JobSample], now_ns: int) -> None:
+    def put(self, samples: Iterable[JobSample], now_ns: int, tenants: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Take them in; `tenants` says whose each job is, for the sums."""
         with self._lock:
             for sample in samples:
                 old = self._latest.get(sample.job)
+                if sample.job in tenants:
+                    self._add(tenants[sample.job], sample, old.sample if old else None)
                 if old is None:
                     self._latest[sample.job] = Latest(sample, now_ns)
                 else:
                     self._latest[sample.job] = Latest(sample, now_ns, old.sample, old.at_ns, old.written_ns)
 
+    def _add(self, tenant: str, sample: JobSample, old: JobSample | None) -> None:
+        """What is new since the job's last sample; the sums never fall, also when a job's own do."""
+        before = {card.uuid: card for card in (old.cards if old else None) or ()}
+        for card in sample.cards or ():
+            was = before.get(card.uuid, CardUse(uuid=card.uuid))
+            sums = self._sums[tenant, card.uuid]
+            for name in SUMMED:
+                sums[name] += max(0, getattr(card, name) - getattr(was, name))
+
+    def sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """By (tenant, card's uuid): what all its jobs used since this server began, as far as it was told."""
+        with self._lock:
+            return {key: dict(sums) for key, sums in self._sums.items()}
+
+    def note_memory(self, job: str, used_bytes: int) -> None:
+        """A word on a job's memory between two samples."""
+        with self._lock:
+            entry = self._latest.get(job)
+            if entry is not None:
+                sample = entry.sample.model_copy(update={"gpu_memory_bytes": used_bytes})
+                self._latest[job] = replace(entry, sample=sample)
+
     def latest(self) -> Mapping[str, Latest]:
         with self._lock:
             return dict(self._latest)
 
-    def of(self, job: str) -> JobSample | None:
+    def find(self, job: str) -> Latest | None:
         with self._lock:
-            found = self._latest.get(job)
+            return self._latest.get(job)
+
+    def of(self, job: str) -> JobSample | None:
+        found = self.find(job)
         return found.sample if found else None
 
     def due(self, now_ns: int) -> list[JobSample]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,13 +19,15 @@ from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.prices import Prices
 from gpupool.metering.report import BY, Ask, make_report
 from gpupool.metering.rollup import read_marks, roll_up
-from gpupool.metering.samples import Samples, take_in, write_samples
+from gpupool.metering.samples import Latest, Samples, take_in, write_samples
 from gpupool.metering.tables import intervals, jobs_view
+from gpupool.metering.use import use_of
 from gpupool.model.tenant import Principal, Role
 from gpupool.store.database import Store, Write
 from gpupool.store.tables import pool
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import JobSample
+from gpupool.wire.jobs import JobUse
 from gpupool.wire.report import LiveOut, ReportOut
 
 _NS = 10**9
@@ -98,9 +101,24 @@ class Metering:
 
     # Samples -------------------------------------------------------------------------------
 
-    def record(self, samples: Iterable[JobSample]) -> None:
-        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up when due."""
-        self._samples.put(samples, self._store.clock.now_ns())
+    def record(self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up when due.
+
+        `tenants` says whose each job is.
+        """
+        self.note(samples, tenants)
+        self.keep_up()
+
+    def note(self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Take them in and write nothing: what closes the books next finds them."""
+        self._samples.put(samples, self._store.clock.now_ns(), tenants)
+
+    def note_memory(self, job: str, used_bytes: int) -> None:
+        """A word on a job's memory between two samples."""
+        self._samples.note_memory(job, used_bytes)
+
+    def keep_up(self) -> None:
+        """Write what is due, fold what is old."""
         self.write_due_samples()
         self.keep_small()
 
@@ -129,6 +147,19 @@ class Metering:
             return done
         finally:
             self._upkeep.release()
+
+    def latest(self) -> Mapping[str, Latest]:
+        """The newest sample of every job that is heard of, by its public id."""
+        return self._samples.latest()
+
+    def use_of(self, job: str, held_milli: int, held_bytes: int, *, processes: bool = False) -> JobUse | None:
+        """What a job that holds so much uses, by its newest sample; None: nothing was heard of it."""
+        seen = self._samples.find(job)
+        return None if seen is None else use_of(seen, held_milli, held_bytes, processes=processes)
+
+    def sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """By (tenant, card's uuid): what the fences counted since this server began. It only grows."""
+        return self._samples.sums()
 
     # Reports -------------------------------------------------------------------------------
 

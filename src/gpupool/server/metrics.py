@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Multiset
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
@@ -33,6 +34,9 @@ from gpupool.allocations.tables import jobs
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
+from gpupool.metering.samples import Latest
+from gpupool.metering.service import Metering
+from gpupool.metering.tables import intervals
 from gpupool.model.device import DeviceState
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
@@ -41,11 +45,30 @@ from gpupool.store.database import Store
 from gpupool.store.tables import pool
 from gpupool.tenancy.access import require
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.fleet import UsageOut
+from gpupool.wire.fleet import CardUse, UsageOut
 
 router = APIRouter(tags=["metering"])
 
 CARD = ("card", "node", "model")
+SHARE = (*CARD, "tenant")
+SHARE_GAUGES: Mapping[str, tuple[str, Callable[[CardUse], int | None]]] = {
+    "memory_used_bytes": ("Memory of the card that the driver has given to the tenant's jobs.", lambda u: u.used_bytes),
+    "memory_reserved_bytes": (
+        "The same with what is being asked for: what counts against the limits.",
+        lambda u: u.reserved_bytes,
+    ),
+    "unaccounted_bytes": (
+        "Memory that the card says the tenant's jobs use beyond the fence's ledger.",
+        lambda u: u.unaccounted_bytes,
+    ),
+}
+SHARE_COUNTERS: Mapping[str, tuple[str, str, int]] = {
+    "gpu_seconds": ("GPU time that the tenant's jobs used of the card, measured.", "gpu_nanoseconds", 10**9),
+    "wait_seconds": ("Time in which their threads were held back.", "wait_nanoseconds", 10**9),
+    "throttled_seconds": ("The part of it for which the share was used up.", "throttled_nanoseconds", 10**9),
+    "launches": ("Kernels, graphs and copies that they submitted.", "launches", 1),
+    "refusals": ("Allocations refused for the limit of a share.", "refusals", 1),
+}
 CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float]]] = {
     "capacity_milli": ("Thousandths of a card that it can give.", lambda row: 1000),
     "held_milli": ("Thousandths of the card that shares hold now.", lambda row: row.used_milli),
@@ -68,21 +91,22 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def get_metrics(request: Request, _caller: Annotated[Principal, Depends(require(Permission.SCRAPE))]) -> Response:
     """Metrics in Prometheus' text format; for tokens of the role scrape, and for admins."""
-    return build_metrics(request.app.state.store, request.app.state.fleet)
+    state = request.app.state
+    return build_metrics(state.store, state.fleet, state.metering)
 
 
-def build_metrics(store: Store, fleet: Fleet) -> Response:
+def build_metrics(store: Store, fleet: Fleet, metering: Metering) -> Response:
     """One scrape."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(PoolMetrics(store, fleet))
+    registry.register(PoolMetrics(store, fleet, metering))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class PoolMetrics(Collector):
     """Everything that is told of a pool; reads anew at each collection."""
 
-    def __init__(self, store: Store, fleet: Fleet) -> None:
-        self._store, self._fleet = store, fleet
+    def __init__(self, store: Store, fleet: Fleet, metering: Metering) -> None:
+        self._store, self._fleet, self._metering = store, fleet, metering
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -123,6 +147,7 @@ class PoolMetrics(Collector):
                 gauge.add_metric(_card(row), read(row))
             yield gauge
         yield from self._hardware(present)
+        yield from self._shares(connection, {row.uuid: _card(row) for row in present})
 
     def _hardware(self, rows: Iterable[Any]) -> Iterator[Metric]:
         seen = [(_card(row), sample.usage) for row in rows if (sample := self._fleet.usage(row.uuid)) is not None]
@@ -133,6 +158,24 @@ class PoolMetrics(Collector):
                 if value is not None:
                     gauge.add_metric(labels, value)
             yield gauge
+
+    def _shares(self, connection: sa.Connection, cards: Mapping[str, list[str]]) -> Iterator[Metric]:
+        """What fences say, by card and tenant; a card's tenants without a fenced job are absent."""
+        now = _by_share(self._metering.latest(), _tenant_of_holders(connection))
+        for name, (text, read) in SHARE_GAUGES.items():
+            gauge = GaugeMetricFamily(f"gpupool_share_{name}", text, labels=SHARE)
+            for (tenant, uuid), uses in now.items():
+                known = [value for use in uses if (value := read(use)) is not None]
+                if known and uuid in cards:
+                    gauge.add_metric([*cards[uuid], tenant], sum(known))
+            yield gauge
+        sums = self._metering.sums()
+        for name, (text, field, unit) in SHARE_COUNTERS.items():
+            counter = CounterMetricFamily(f"gpupool_share_{name}", text, labels=SHARE)
+            for (tenant, uuid), values in sums.items():
+                if uuid in cards:
+                    counter.add_metric([*cards[uuid], tenant], values[field] / unit)
+            yield counter
 
     def _tenants(self, connection: sa.Connection) -> Iterator[Metric]:
         living = sa.or_(tenants.c.retired_ns.is_(None), tenants.c.held_milli > 0, tenants.c.held_memory_bytes > 0)
@@ -161,6 +204,23 @@ class PoolMetrics(Collector):
         for reason, count in counters.decisions.standing().items() if waiting else ():
             why.add_metric([reason], count)
         yield why
+
+
+def _tenant_of_holders(connection: sa.Connection) -> dict[str, str]:
+    """Of every job that holds a share now, by its public id."""
+    holds = jobs.c.id.in_(sa.select(intervals.c.job_id).where(intervals.c.end_s.is_(None)))
+    query = sa.select(jobs.c.public_id, tenants.c.name).join(tenants, tenants.c.id == jobs.c.tenant_id).where(holds)
+    return {row.public_id: row.name for row in connection.execute(query)}
+
+
+def _by_share(latest: Mapping[str, Latest], tenant_of: Mapping[str, str]) -> dict[tuple[str, str], list[CardUse]]:
+    """Newest samples of jobs that hold a share, by (tenant, card's uuid)."""
+    found: dict[tuple[str, str], list[CardUse]] = defaultdict(list)
+    for job, seen in latest.items():
+        for use in seen.sample.cards or ():
+            if job in tenant_of:
+                found[tenant_of[job], use.uuid].append(use)
+    return found
 
 
 def _card(row: Any) -> list[str]:

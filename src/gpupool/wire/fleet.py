@@ -180,14 +180,44 @@ class DeviceSample(Wire):
     health_reason: str = ""
 
 
+class CardUse(Wire):
+    """What a job, or one process of it, uses of one card by the fence's ledger. Times and counts since it began.
+
+    `wait` is time its threads were held back, `throttled` the part of it for which the share was used up.
+    `reserved` is memory that counts against the limit, `used` the part of it that the driver has given.
+    """
+
+    uuid: str = Field(max_length=64)
+    used_bytes: int = Field(0, ge=0, le=BIG)
+    reserved_bytes: int = Field(0, ge=0, le=BIG)
+    gpu_nanoseconds: int = Field(0, ge=0, le=BIG)
+    wait_nanoseconds: int = Field(0, ge=0, le=BIG)
+    throttled_nanoseconds: int = Field(0, ge=0, le=BIG)
+    launches: int = Field(0, ge=0, le=BIG)
+    refusals: int = Field(0, ge=0, le=BIG, description="allocations refused for the limit")
+    unaccounted_bytes: int | None = Field(
+        None, ge=-BIG, le=BIG, description="what the card says beyond the ledger; null: the card does not say"
+    )
+
+
+class ProcessUse(Wire):
+    """One process of a job on its cards."""
+
+    pid: int
+    foreign_driver: bool = Field(False, description="it had another driver mapped before the fence's")
+    cards: list[CardUse] = Field(default_factory=list, max_length=16)
+
+
 class JobSample(Wire):
-    """What one job used since it started; null is unknown."""
+    """What one job used since it started; null is unknown. `cards` is null for a job without a fence."""
 
     job: str
     cpu_milliseconds: int | None = None
     rss_bytes: int | None = None
     gpu_milliseconds: int | None = None
     gpu_memory_bytes: int | None = None
+    cards: list[CardUse] | None = Field(None, max_length=16)
+    processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)
 
 
 class ReportsIn(Wire):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, Wire
+from gpupool.wire.fleet import ProcessUse
 
 Sharing = Literal["fixed", "burst", "best-effort"]
 Text = Annotated[str, Field(max_length=131072)]
@@ -58,6 +59,25 @@ class SeatOut(Wire):
     memory_bytes: int
 
 
+class JobUse(Wire):
+    """What a job that runs uses, by its latest sample; null is unknown. Times and counts since it began."""
+
+    sampled_ns: int
+    gpu_percent: float | None = Field(None, description="of one card, between the two latest samples")
+    share_percent: float | None = Field(None, description="of its own share, which is 100; more: borrowed")
+    cpu_percent: float | None = Field(None, description="of one processor, between the two latest samples")
+    memory_percent: float | None = Field(None, description="of its own memory")
+    memory_bytes: int | None = None
+    reserved_bytes: int | None = None
+    unaccounted_bytes: int | None = Field(None, description="what its cards say beyond the fence's ledger")
+    gpu_milliseconds: int | None = None
+    wait_milliseconds: int | None = None
+    throttled_milliseconds: int | None = None
+    launches: int | None = None
+    refusals: int | None = None
+    processes: list[ProcessUse] = Field(default_factory=list, description="where one job is asked for")
+
+
 class JobOut(Wire):
     id: str
     name: str
@@ -95,6 +115,7 @@ class JobOut(Wire):
     signal: int | None = None
     cpu_milliseconds: int | None = None
     max_rss_bytes: int | None = None
+    use: JobUse | None = Field(None, description="null: not sampled, or it does not run")
 
 
 class SubmittedOut(Wire):

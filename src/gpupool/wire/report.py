@@ -95,6 +95,13 @@ class LiveJob(Wire):
     gpu_milliseconds: int | None = None
     cpu_milliseconds: int | None = None
     sampled_ns: int | None = None
+    share_percent: float | None = Field(None, description="of its own share, which is 100; more: borrowed")
+    reserved_bytes: int | None = None
+    unaccounted_bytes: int | None = Field(None, description="what its cards say beyond the fence's ledger")
+    wait_milliseconds: int | None = None
+    throttled_milliseconds: int | None = None
+    launches: int | None = None
+    refusals: int | None = None
 
 
 class LiveOut(Wire):

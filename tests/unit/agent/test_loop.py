@@ -280,8 +280,8 @@ def test_a_second_agent_on_the_same_state_is_refused(pool: Pool) -> None:
 def test_what_jobs_use_is_told_while_they_run(pool: Pool) -> None:
     seen: list[Any] = []
     assert pool.server.services is not None
-    record = pool.server.services.metering.record
-    pool.server.services.metering.record = lambda samples: (seen.extend(samples), record(samples))[1]  # type: ignore[method-assign]
+    note = pool.server.services.metering.note
+    pool.server.services.metering.note = lambda samples, tenants: (seen.extend(samples), note(samples, tenants))[1]  # type: ignore[method-assign]
     job = pool.server.submit("while :; do :; done")
     pool.server.until_state(job["id"], "running")
     until(lambda: any(one.cpu_milliseconds for one in seen), "a sample of processor time")

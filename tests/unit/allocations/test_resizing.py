@@ -19,10 +19,10 @@ from gpupool.base.errors import (
 )
 from gpupool.base.units import GIB, MIB
 from gpupool.fleet.tables import devices
-from gpupool.metering.tables import intervals
+from gpupool.metering.tables import delivered, intervals
 from gpupool.model.tenant import Principal, Role
 from gpupool.store.tables import events
-from gpupool.wire.fleet import WorkOut
+from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut, ResizedOut, ResizeIn
 from gpupool.wire.people import QuotaIn
 from tests.support.house import House
@@ -315,3 +315,32 @@ def test_cards_never_count_more_than_they_have(house: House) -> None:
         assert taken == milli + 500
     with pytest.raises(NoRoomNow):
         resize(house, "a", 501)
+
+
+def test_what_a_running_job_uses_is_told_with_it_and_the_word_at_a_resize_at_once(house: House) -> None:
+    running(house, "train", 500, 8)
+    item = work_of(house, "train")
+    for milliseconds in (1000, 1500):
+        house.store.clock.now_ns()
+        sample = JobSample(job=item.job, gpu_milliseconds=milliseconds, gpu_memory_bytes=2 * GIB)
+        house.allocations.reports("node-1", ReportsIn(jobs=[sample]))
+    told = house.job("train").use
+    assert told is not None
+    assert (told.memory_bytes, told.memory_percent, told.gpu_milliseconds) == (2 * GIB, 25.0, 1500)
+    assert told.share_percent == pytest.approx((told.gpu_percent or 0) * 2, abs=0.2)
+    resize(house, "train", gib=4)
+    house.report(work_of(house, "train"), "resized", gpu_memory_bytes=3 * GIB)
+    told = house.job("train").use
+    assert told is not None
+    assert (told.memory_bytes, told.memory_percent) == (3 * GIB, 75.0)
+    house.finish("train")
+    assert house.job("train").use is None
+
+
+def test_the_last_sample_comes_with_the_end_and_is_in_the_books(house: House) -> None:
+    running(house, "train")
+    item = work_of(house, "train")
+    end = ReportIn(allocation=item.allocation, generation=item.generation, state="ended", exit_code=0)
+    body = ReportsIn(reports=[end], jobs=[JobSample(job=item.job, gpu_milliseconds=777)])
+    house.allocations.reports("node-1", body)
+    assert [row.gpu_milliseconds for row in rows(house, delivered)] == [777]

@@ -46,7 +46,7 @@ def test_what_comes_too_late_for_its_stretch_is_counted_in_the_next() -> None:
 
 @given(
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**5), st.integers(0, 10**5)), max_size=40),
-    st.integers(1, 10**5),
+    st.integers(1000, 10**5),
 )
 def test_the_stretches_add_up_to_the_batches(batches: list[tuple[int, int, int]], interval: int) -> None:
     series = Series(0, interval)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpupool.wire.fleet import DeviceOut, NodeOut, ProcessOut, UsageOut
-from gpupool.wire.jobs import ExplainOut, JobOut, SeatOut, SubmittedOut
+from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
+from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, SeatOut, SubmittedOut
 from gpupool.wire.people import PoolOut, QuotaOut, TenantOut, TokenOut, UserOut, WhoamiOut
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
@@ -46,7 +46,28 @@ def job(name: str = "train", state: str = "running", **changes: Any) -> dict[str
         facts |= {"started_ns": None, "ended_ns": None, "submitted_ns": NOON + 60 * 10**9}
     elif state in ("starting", "running"):
         facts |= {"ended_ns": None, "started_ns": NOON}
+        facts |= {"use": job_use()} if state == "running" else {}
     return JobOut(**{**facts, **changes}).model_dump(mode="json")
+
+
+def job_use() -> JobUse:
+    card = CardUse(uuid="GPU-1", used_bytes=5 * GIB, gpu_nanoseconds=8_500_000_000)
+    return JobUse(
+        sampled_ns=NOW,
+        gpu_percent=28.9,
+        share_percent=96.3,
+        cpu_percent=99.0,
+        memory_percent=62.5,
+        memory_bytes=5 * GIB,
+        reserved_bytes=5 * GIB,
+        unaccounted_bytes=0,
+        gpu_milliseconds=9120,
+        wait_milliseconds=61_500,
+        throttled_milliseconds=60_250,
+        launches=40312,
+        refusals=2,
+        processes=[ProcessUse(pid=4711, cards=[card]), ProcessUse(pid=4712, foreign_driver=True, cards=[card])],
+    )
 
 
 def card(index: int = 0, **changes: Any) -> dict[str, Any]:
@@ -158,6 +179,9 @@ def live() -> dict[str, Any]:
         held_bytes=8 * GIB,
         since_ns=NOON - 65 * 10**9,
         cpu_percent=97.4,
+        gpu_percent=33.6,
+        share_percent=96.0,
+        gpu_memory_bytes=5 * GIB,
     )
     tenant = LiveTenant(tenant="nlp", held_milli=350, held_bytes=8 * GIB, jobs=1)
     return LiveOut(

@@ -16,7 +16,7 @@ from gpupool.model.tenant import Permission, Role
 from gpupool.server.metrics import Measured, build_metrics, router
 from gpupool.store import counters
 from gpupool.tenancy.access import PRINCIPAL_KEY
-from gpupool.wire.fleet import DeviceSample, UsageOut
+from gpupool.wire.fleet import CardUse, DeviceSample, JobSample, UsageOut
 from tests.support.api import Client
 from tests.support.metering_books import ADMIN, DAY, Pool, principal
 
@@ -46,7 +46,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def scraped(pool: Pool) -> str:
-    return bytes(build_metrics(pool.store, pool.fleet).body).decode()
+    return bytes(build_metrics(pool.store, pool.fleet, pool.metering).body).decode()
 
 
 def values(text: str, name: str) -> dict[tuple[str, ...], float]:
@@ -79,8 +79,45 @@ def exercised(pool: Pool) -> str:
     usage = UsageOut(utilization_percent=10, memory_used_bytes=1 << 30, power_watts=70, temperature_celsius=40)
     pool.fleet.observe("node-1", [DeviceSample(uuid="GPU-0", usage=usage, health="warning")])
     pool.grant(0, 0, 300, 8192)
+    used(pool, gpu_nanoseconds=10**9, used_bytes=1 << 30, reserved_bytes=2 << 30, unaccounted_bytes=0)
     waiting(pool)
     return scraped(pool)
+
+
+def used(pool: Pool, tenant: str = "vision", **use: int) -> None:
+    """A sample of the first job, from its fence on the first card."""
+    card = CardUse.model_validate({"uuid": "GPU-0", **use})
+    pool.metering.record([JobSample(job="j-0000000001", cards=[card])], {"j-0000000001": tenant})
+
+
+SEAT = ("node-1:0", "L40S", "node-1", "vision")
+
+
+def test_what_fences_count_is_told_by_card_and_tenant_and_never_falls(pool: Pool) -> None:
+    held = pool.grant(0, 0, 300, 8192)
+    assert held is not None
+    used(pool, gpu_nanoseconds=3 * 10**9, wait_nanoseconds=10**9, launches=7, refusals=1, used_bytes=1 << 30)
+    used(pool, gpu_nanoseconds=5 * 10**9, wait_nanoseconds=2 * 10**9, launches=9, refusals=1, used_bytes=3 << 30)
+    text = scraped(pool)
+    assert values(text, "gpupool_share_gpu_seconds_total") == {SEAT: 5}
+    assert values(text, "gpupool_share_wait_seconds_total") == {SEAT: 2}
+    assert values(text, "gpupool_share_launches_total") == {SEAT: 9}
+    assert values(text, "gpupool_share_refusals_total") == {SEAT: 1}
+    assert values(text, "gpupool_share_memory_used_bytes") == {SEAT: 3 << 30}
+    used(pool, gpu_nanoseconds=10**9)  # as after a region that was made anew
+    assert values(scraped(pool), "gpupool_share_gpu_seconds_total") == {SEAT: 5}
+    pool.release(held)
+    text = scraped(pool)
+    assert values(text, "gpupool_share_gpu_seconds_total") == {SEAT: 5}
+    assert values(text, "gpupool_share_memory_used_bytes") == {}
+
+
+def test_what_no_card_says_beyond_the_ledger_is_absent_and_not_zero(pool: Pool) -> None:
+    pool.grant(0, 0, 300, 8192)
+    used(pool, used_bytes=1 << 30)
+    assert values(scraped(pool), "gpupool_share_unaccounted_bytes") == {}
+    used(pool, used_bytes=1 << 30, unaccounted_bytes=5 << 20)
+    assert values(scraped(pool), "gpupool_share_unaccounted_bytes") == {SEAT: 5 << 20}
 
 
 def waiting(pool: Pool) -> None:
@@ -183,7 +220,7 @@ def app_of(pool: Pool, who: Any) -> FastAPI:
         return thing
 
     app = FastAPI()
-    app.state.store, app.state.fleet = pool.store, pool.fleet
+    app.state.store, app.state.fleet, app.state.metering = pool.store, pool.fleet, pool.metering
     app.include_router(router)
     app.include_router(below, prefix="/api/v1")
     app.add_middleware(As, who=who)
