@@ -23,6 +23,7 @@ from typing import Any
 
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
+from gpupool.agent.fenced import job_sample, ledger_of, used_bytes
 from gpupool.agent.launch import LaunchSettings, SimulatedNode, check_account, ended_report, job_spec, view_of
 from gpupool.agent.orphans import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor import (
@@ -46,9 +47,10 @@ from gpupool.agent.watch import Watch
 from gpupool.base.errors import GpupoolError, NotFound
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.regions import FenceUsage
 from gpupool.mechanisms.registry import MECHANISMS, choose
 from gpupool.model.device import Device
-from gpupool.wire.fleet import FENCE_WHY, ReportIn, WorkOut
+from gpupool.wire.fleet import FENCE_WHY, JobSample, ReportIn, WorkOut
 
 PARALLEL_STARTS = 8
 STOP_GRACE_SECONDS = 10
@@ -90,7 +92,9 @@ class Held:
 
 
 class Jobs:
-    """Thread-safe. `report` queues a report; `changed` is called when jobs begin or end to run."""
+    """Thread-safe. `report` queues a report; `changed` is called when jobs begin or end to run; `sampled` takes the
+    last sample of a fenced job, before the report of its end.
+    """
 
     def __init__(
         self,
@@ -102,9 +106,11 @@ class Jobs:
         cgroups_for: Callable[[str], tuple[str, ...]],
         fault: Fault,
         changed: Callable[[], None],
+        sampled: Callable[[JobSample], None] = lambda _sample: None,
     ) -> None:
         self._directories, self._state_dir, self._settings = directories, state_dir, settings
         self._report, self._cgroups_for, self._fault, self._changed = report, cgroups_for, fault, changed
+        self._sampled = sampled
         self._watch = Watch(self._heard, self._began)
         self._lock = threading.Lock()
         self._held: dict[str, Held] = {}
@@ -137,6 +143,13 @@ class Jobs:
         with self._lock:
             held = list(self._held.values())
         return {one.checkpoint.job: one.supervisor_pid for one in held if one.phase is Phase.RUNNING}
+
+    def ledgers(self) -> dict[str, FenceUsage]:
+        """By job: what the fences say of every job that runs in one."""
+        with self._lock:
+            held = [one for one in self._held.values() if one.phase is Phase.RUNNING]
+        found = {one.checkpoint.job: ledger_of(one.key, self._state_dir) for one in held}
+        return {job: ledger for job, ledger in found.items() if ledger is not None}
 
     def counts(self) -> dict[str, int]:
         with self._lock:
@@ -291,7 +304,8 @@ class Jobs:
 
     def _memory_used(self, held: Held) -> int | None:
         """Card memory that the job's processes hold now, as far as its mechanism counts it."""
-        return None
+        ledger = ledger_of(held.key, self._state_dir)
+        return None if ledger is None else used_bytes(ledger)
 
     # Found in some state -------------------------------------------------------------------------------
 
@@ -497,6 +511,8 @@ class Jobs:
             return
         self._hang_up(held)
         remove_cgroups(held.directory)
+        if (ledger := ledger_of(held.key, self._state_dir)) is not None:
+            self._sampled(job_sample(held.checkpoint.job, None, {}, ledger))
         if held.checkpoint.mechanism:
             mechanism = MECHANISMS[held.checkpoint.mechanism]
             mechanism.unprepare(held.key, held.checkpoint.generation, self._state_dir)

@@ -87,9 +87,15 @@ class Agent:
             cgroups_for=self._cgroups_for,
             fault=fault,
             changed=lambda: self._observer.changed(),
+            sampled=lambda sample: self._reporter.put_samples((), (sample,)),
         )
         self._observer = Observer(
-            self._probes, self.jobs.running, self._reporter.put_samples, wall, config.sample_seconds
+            self._probes,
+            self.jobs.running,
+            self._reporter.put_samples,
+            wall,
+            config.sample_seconds,
+            ledgers=self.jobs.ledgers,
         )
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()

@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from gpupool.agent.fenced import job_sample
 from gpupool.agent.usage import TreeUsage, read_processes, trees
 from gpupool.base.errors import GpupoolError
+from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceUsage, Process
 from gpupool.probes.contract import HealthEvent, Machine, Probe
 from gpupool.wire.fleet import DeviceSample, JobSample, ProcessOut, UsageOut
@@ -27,7 +29,9 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """`running` gives the supervisor's process of each job; `tell` takes what was seen."""
+    """`running` gives the supervisor's process of each job, `ledgers` what their fences say; `tell` takes what was
+    seen.
+    """
 
     def __init__(
         self,
@@ -37,12 +41,13 @@ class Observer:
         wall_ns: Callable[[], int],
         sample_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        ledgers: Callable[[], Mapping[str, FenceUsage]] = dict,
     ) -> None:
         self._probes, self._running, self._tell, self._wall_ns = dict(probes), running, tell, wall_ns
         self._sample_seconds = sample_seconds
         self._machines: dict[str, Machine] = {}
         self._told: dict[str, tuple[str, str]] = {}
-        self._clock, self._due = clock, 0.0
+        self._clock, self._due, self._ledgers = clock, 0.0, ledgers
         self._wake = threading.Condition()
         self._closing = self._asked = False
         watched = self._probes.items() if len(self._probes) <= WATCHED_PROBES else ()
@@ -95,7 +100,8 @@ class Observer:
         devices = self._device_samples(usages, ours)
         if self._asks_health:
             devices += self._health_samples()
-        self._tell(devices, [_job_sample(job, tree, usages) for job, tree in ours.items()])
+        ledgers = self._ledgers() if ours else {}
+        self._tell(devices, [job_sample(job, tree, usages, ledgers.get(job)) for job, tree in ours.items()])
 
     def _run(self) -> None:
         while self._next():
@@ -196,15 +202,4 @@ def _usage_out(usage: DeviceUsage, at_ns: int) -> UsageOut:
         power_watts=usage.power_watts,
         temperature_celsius=usage.temperature_celsius,
         at_ns=at_ns,
-    )
-
-
-def _job_sample(job: str, tree: TreeUsage, usages: Mapping[str, DeviceUsage]) -> JobSample:
-    sizes = [p.memory_bytes for usage in usages.values() for p in usage.processes or () if p.pid in tree.pids]
-    known = [size for size in sizes if size is not None]
-    return JobSample(
-        job=job,
-        cpu_milliseconds=tree.cpu_milliseconds,
-        rss_bytes=tree.resident_bytes,
-        gpu_memory_bytes=sum(known) if known else None,
     )
