@@ -1,13 +1,16 @@
 """Machines without hardware: for trying gpupool out, for tests, and for planning what to buy.
 
 `parse_sim` reads what people type after `--sim`; `SimulatedProbe` answers for one such machine as a real
-probe would. Every machine and card says that it is simulated. Nobody computes on these cards, so their load
-is unknown, not zero. A file `health.json` in the control directory makes cards fail: `{"3": {"health":
-"failed", "reason": "fell off the bus", "xid": 79}}`, by index or uuid; `set_health` writes it.
+probe would. Every machine and card says that it is simulated. With a machine file (`probes.simgpu`) jobs really
+use the cards, and their memory, processes and load are told; without one nobody computes on them, so their load is
+unknown, not zero. A file `health.json` in the control directory makes cards fail: `{"3": {"health":
+"failed", "reason": "fell off the bus", "xid": 79}}`, by index or uuid; `set_health` writes it. The machine file's cards
+then fail with them: XID 79 loses the card, another failure makes it refuse new work, an XID fails what runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -24,6 +27,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.document import check_size, known_model, read_machine, read_machines
+from gpupool.probes.simgpu import LOST_XID, SimulatedMachine, usages
 
 CONTROL_FILE = "health.json"
 
@@ -75,13 +79,15 @@ def set_health(control_dir: Path, card: str | int, health: Health, reason: str =
 
 class SimulatedProbe:
     """Answers for one simulated machine. `control_dir` is where `health.json` is looked for; None: nothing
-    fails.
+    fails. `machine_file` is what the machine's jobs map; it may be made, or made anew, at any time.
     """
 
     name = "simulated"
 
-    def __init__(self, machine: Machine, control_dir: Path | None = None) -> None:
+    def __init__(self, machine: Machine, control_dir: Path | None = None, machine_file: Path | None = None) -> None:
         self._machine = machine
+        self._file = machine_file
+        self._reached: dict[str, tuple[Health, str, int | None]] = {}
         self._control = control_dir
         self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -101,7 +107,11 @@ class SimulatedProbe:
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
         present = {d.uuid for d in self._machine.devices}
-        return {uuid: DeviceUsage() for uuid in uuids if uuid in present}
+        known = {uuid: DeviceUsage() for uuid in uuids if uuid in present}
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
+                known |= usages(cards, known)
+        return known
 
     def health(self) -> Mapping[str, tuple[Health, str]]:
         return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}
@@ -114,7 +124,7 @@ class SimulatedProbe:
             readable, _, _ = select.select([self._wake, self._watch], [], [], timeout_seconds)
             if self._watch in readable:
                 os.read(self._watch, 65536)
-            return self._changes() if self._watch in readable else ()
+            return () if self._wake in readable else self._changes()
 
     def close(self) -> None:
         if self._closed:
@@ -143,6 +153,12 @@ class SimulatedProbe:
             entry = entries.get(device.uuid, entries.get(str(device.index)))
             own = (device.health, device.health_reason, None)
             state[device.uuid] = own if entry is None else _state(entry)
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
+                news = {uuid: told for uuid, told in state.items() if self._reached.get(uuid) != told}
+                _reach(cards, news)
+                self._reached |= news
+                state |= _ill(cards, state)
         return state
 
     def _control_entries(self) -> dict[str, Any]:
@@ -160,6 +176,37 @@ def _state(entry: object) -> tuple[Health, str, int | None]:
     xid = entry.get("xid")
     reason = str(entry.get("reason") or "") + (f" (XID {xid})" if xid is not None else "")
     return Health(entry["health"]), reason.strip(), xid
+
+
+def _reach(machine: SimulatedMachine, news: Mapping[str, tuple[Health, str, int | None]]) -> None:
+    """Make the machine's cards fail, or well again, as was newly said. What they are already is left alone, so that
+    nothing befalls them twice.
+    """
+    for card in machine.cards:
+        health, _, xid = news.get(card.uuid, (Health.UNKNOWN, "", None))
+        lost, refuses, last_xid = machine.condition(card.uuid)
+        failed = health is Health.FAILED
+        if health is Health.OK and (lost or refuses):
+            machine.heal(card.uuid)
+        elif failed and xid == LOST_XID and not lost:
+            machine.lose(card.uuid)
+        elif xid is not None and xid not in (last_xid, LOST_XID):
+            machine.inject_xid(card.uuid, xid, needs_reset=failed)
+        elif failed and not (lost or refuses):
+            machine.refuse_contexts(card.uuid)
+
+
+def _ill(
+    machine: SimulatedMachine, state: Mapping[str, tuple[Health, str, int | None]]
+) -> dict[str, tuple[Health, str, int | None]]:
+    """Cards that nobody called ill and that are: made to fail in the machine's file."""
+    found = {}
+    for card in machine.cards:
+        lost, refuses, xid = machine.condition(card.uuid)
+        if (lost or refuses) and card.uuid in state and state[card.uuid][0] is not Health.FAILED:
+            what = "fell off the bus" if lost else "needs a reset"
+            found[card.uuid] = (Health.FAILED, what + (f" (XID {xid})" if xid else ""), xid)
+    return found
 
 
 def _nodes(group: str, spec: str) -> list[dict[str, Any]]:

@@ -1,0 +1,418 @@
+"""The simulated machine's file: making one from a `Machine`, reading who uses what, and making cards fail.
+
+The file is what every simulated driver and NVML maps (native/simgpu/model/model.h). Needs none of the compiled
+parts. What is read is as of the last time that any process looked at its cards: the engine has no thread of its own.
+Anybody in the pool can write all of the file, so nothing in it is believed further than a table index.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import tempfile
+import time
+import uuid as uuids
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from gpupool.base.errors import BadMachine
+from gpupool.model.device import Device, DeviceUsage
+from gpupool.probes import simgpu_layout as layout
+from gpupool.probes.contract import Machine
+from gpupool.probes.processes import ProcessTable
+from gpupool.probes.simgpu_cards import (
+    character,
+    compute_capability,
+    context_bytes,
+    multiprocessors,
+    pci_device_id,
+    threads_per_multiprocessor,
+)
+
+DRIVER_VERSION: Final = "580.65.06"
+CUDA_VERSION: Final = 13_000
+_NEWEST: Final = (CUDA_VERSION, DRIVER_VERSION)
+GRANULE_BYTES: Final = 2 << 20
+SLICE_NS: Final = 2_000_000
+SWITCH_NS: Final = 20_000
+LOST_XID: Final = 79
+
+_WINDOW_NS: Final = 1_000_000_000
+_UPDATE_NS: Final = 200_000_000
+# NVIDIA's XID catalogue, and what cuda.h calls what a program then sees; the same table as in model_fault.c.
+_XID_ERRORS: Final = {
+    **dict.fromkeys((13, 43, 45, 69, 109), 719),
+    31: 700,
+    **dict.fromkeys((48, 94, 95), 214),
+    74: 220,
+    **dict.fromkeys((62, 79, 119, 120), 999),
+}
+
+
+@dataclass(frozen=True)
+class SimulatedCard:
+    """What the file says of one card; the costs are what a fence has to know of it."""
+
+    uuid: str
+    index: int
+    name: str
+    memory_bytes: int
+    context_bytes: int
+    granule_bytes: int
+
+
+@dataclass(frozen=True)
+class ProcessUse:
+    """What one process has used of one card. `gpu_ns`: time in which a kernel of it ran; `copy_ns`: a copy from or to
+    the host.
+    """
+
+    pid: int
+    memory_bytes: int
+    gpu_ns: int
+    copy_ns: int
+    launches: int
+
+
+def create_machine(path: Path, machine: Machine, *, virtual: bool = False, together: bool = False) -> None:
+    """A new machine file, complete when it appears; another one under this name is no longer found by anyone new.
+
+    `virtual`: its clock moves when everybody waits. `together`: contexts run side by side as under MPS instead of
+    in turns. Every user may write it. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        os.fchmod(descriptor, 0o666)
+        os.ftruncate(descriptor, ctypes.sizeof(layout.MachineFile))
+        os.pwrite(descriptor, bytes(_header(machine, virtual, together)), 0)
+        cards = b"".join(bytes(_card(device, i)) for i, device in enumerate(machine.devices[: layout.CARDS]))
+        os.pwrite(descriptor, cards, layout.MachineFile.card.offset)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def ensure_machine(path: Path, machine: Machine) -> bool:
+    """Keep the file if it is of this boot and of these cards, with whoever is on them; else make it. Whether it was
+    made.
+    """
+    with contextlib.suppress(BadMachine, FileNotFoundError), SimulatedMachine(path) as present:
+        same = [(c.uuid, c.name, c.memory_bytes) for c in present.cards]
+        wanted = [(d.uuid, d.product, d.memory_bytes) for d in machine.devices[: layout.CARDS]]
+        if same == wanted and present.boot == _boot():
+            return False
+    create_machine(path, machine)
+    return True
+
+
+class SimulatedMachine:
+    """One machine file, mapped. Use as a context manager, or `close`.
+
+    Raises FileNotFoundError, or BadMachine when it is damaged or of another layout.
+    """
+
+    def __init__(self, path: Path, processes: ProcessTable | None = None) -> None:
+        self._path = path
+        self._processes = processes or ProcessTable()
+        self._memory = _map(path)
+        self._words = memoryview(self._memory).cast("Q")
+        self._halves = memoryview(self._memory).cast("I")
+        try:
+            self._check()
+        except BadMachine:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._words.release()
+        self._halves.release()
+        self._memory.close()
+
+    def _check(self) -> None:
+        header = layout.Header.from_buffer_copy(self._memory)
+        found = (header.magic, header.layout, header.size)
+        if found != (layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.MachineFile)) or header.cards > layout.CARDS:
+            raise BadMachine(f"{self._path} is no simulated machine, or one of another layout")
+        self.boot = bytes(header.boot)
+        self._virtual = header.clock == layout.CLOCK_VIRTUAL
+        cards = (layout.Card.from_buffer_copy(self._memory, _at_card(i)) for i in range(header.cards))
+        self.cards = tuple(_told(card, i) for i, card in enumerate(cards))
+        self._index = {card.uuid: card.index for card in self.cards}
+
+    # --- reading ---
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC, or the virtual clock."""
+        return self._words[_H_VIRTUAL] if self._virtual else time.monotonic_ns()
+
+    def processes(self, uuid: str) -> tuple[ProcessUse, ...]:
+        """Who has memory or a context on the card, by pid; the dead that nobody has cleared away are left out."""
+        card = self._index[uuid]
+        used = (self._use(slot, card) for slot in self._slots())
+        return tuple(sorted((use for use in used if use is not None), key=lambda use: use.pid))
+
+    def usage(self, uuid: str) -> DeviceUsage:
+        """As NVML would say it: percent of a second in which something ran, up to 400 ms ago."""
+        card = self._index[uuid]
+        raw = layout.Card.from_buffer_copy(self._memory, _at_card(card))
+        if raw.lost:
+            return DeviceUsage()
+        uses = self.processes(uuid)
+        percent = self._percent(_at_engine_card(card) + layout.EngineCard.sample.offset)
+        span = raw.power_limit_mw - raw.power_idle_mw
+        return DeviceUsage(
+            utilization_percent=percent,
+            memory_used_bytes=raw.reserved_bytes + sum(use.memory_bytes for use in uses),
+            power_watts=(raw.power_idle_mw + span * percent // 100) // 1000,
+            temperature_celsius=30 + 45 * percent // 100,
+            processes=tuple(self._processes.describe(use.pid, use.memory_bytes) for use in uses),
+        )
+
+    def busy_ns(self, uuid: str) -> int:
+        """Time in which something ran on the card, since the machine was made."""
+        return self._words[(_at_engine_card(self._index[uuid]) + layout.EngineCard.busy_ns.offset) // 8]
+
+    def lock_holder(self) -> int | None:
+        """The thread that holds the machine's lock at this moment. Who freezes processes must not leave it frozen:
+        nobody else could use any card.
+        """
+        return (self._words[_H_LOCK] >> 32 & 0x7FFFFFFF) or None
+
+    @property
+    def unsupported_calls(self) -> int:
+        """Calls of functions that the simulated libraries have no behaviour for."""
+        return self._words[layout.Header.unsupported.offset // 8]
+
+    def _slots(self) -> Iterator[int]:
+        """Where the slots of living processes begin."""
+        for number in range(min(self._halves[_H_HIGH_WATER], layout.PROCESSES)):
+            at = layout.MachineFile.process.offset + number * ctypes.sizeof(layout.Process)
+            owner = self._words[at // 8]
+            if owner and _lives(owner):
+                yield at
+
+    def _use(self, slot: int, card: int) -> ProcessUse | None:
+        kinds = (slot + layout.Process.memory.offset) // 8 + card * layout.KINDS
+        memory = sum(self._words[kinds : kinds + layout.KINDS])
+        halves = self._halves[(slot + layout.Process.context.offset) // 4 + card // 2]
+        context = (halves >> 16 * (card % 2) & 0xFFFF) - 1
+        if not memory and context < 0:
+            return None
+        gpu, copied, launches = self._work(context) if 0 <= context < layout.CONTEXTS else (0, 0, 0)
+        return ProcessUse(self._words[slot // 8] >> 32, memory, gpu, copied, launches)
+
+    def _work(self, context: int) -> tuple[int, int, int]:
+        at = layout.MachineFile.engine.offset + layout.Engine.context.offset
+        at = (at + context * ctypes.sizeof(layout.Context)) // 8
+        fields = (layout.Context.gpu_ns, layout.Context.copy_ns, layout.Context.launches)
+        gpu, copied, launches = (self._words[at + field.offset // 8] for field in fields)
+        return gpu, copied, launches
+
+    def _percent(self, samples: int) -> int:
+        end = self.now_ns() // _UPDATE_NS * _UPDATE_NS - _UPDATE_NS
+        busy = 0
+        for n in range(layout.SAMPLES):
+            number, ns = self._words[samples // 8 + 2 * n : samples // 8 + 2 * n + 2]
+            if end - _WINDOW_NS <= number * layout.SAMPLE_NS < end:
+                busy += ns
+        return min(busy * 100 // _WINDOW_NS, 100)
+
+    # --- failures ---
+
+    def inject_xid(self, uuid: str, xid: int, *, pid: int | None = None, needs_reset: bool = False) -> None:
+        """As the driver reports it: an event, and work on the card fails if an XID of this number does that; of one
+        process only, if `pid` says so. With `needs_reset` nobody gets a new context until `heal`.
+        """
+        self._inject(uuid, layout.FAULT_XID, xid=xid, error=_XID_ERRORS.get(xid, 0), pid=pid or 0)
+        if needs_reset:
+            self._set_half(uuid, layout.Card.needs_reset.offset, 1)
+
+    def inject_ecc(self, uuid: str, *, corrected: int = 0, uncorrected: int = 0) -> None:
+        """Memory errors: counted; uncorrected ones are XID 48 and fail the work on the card."""
+        if corrected:
+            self._inject(uuid, layout.FAULT_ECC_CORRECTED, count=corrected)
+        if uncorrected:
+            self._inject(uuid, layout.FAULT_ECC_UNCORRECTED, xid=48, error=_XID_ERRORS[48], count=uncorrected)
+
+    def lose(self, uuid: str) -> None:
+        """The card falls off the bus (XID 79): every call about it fails until `heal`."""
+        self._inject(uuid, layout.FAULT_LOST, xid=LOST_XID, error=_XID_ERRORS[LOST_XID])
+
+    def refuse_contexts(self, uuid: str) -> None:
+        """The card needs a reset: nobody gets a new context until `heal`, and no event says why."""
+        self._set_half(uuid, layout.Card.needs_reset.offset, 1)
+
+    def heal(self, uuid: str) -> None:
+        """The card is well again. Contexts that failed stay failed, as on a real card."""
+        self._inject(uuid, layout.FAULT_HEALED)
+        self._set_half(uuid, layout.Card.last_xid.offset, 0)
+
+    def condition(self, uuid: str) -> tuple[bool, bool, int | None]:
+        """Whether the card is lost, whether it needs a reset, and its last XID."""
+        card = layout.Card.from_buffer_copy(self._memory, _at_card(self._index[uuid]))
+        return bool(card.lost), bool(card.needs_reset), card.last_xid or None
+
+    def _inject(self, uuid: str, kind: int, *, xid: int = 0, error: int = 0, pid: int = 0, count: int = 0) -> None:
+        card = self._index[uuid]
+        with self._path.open("r+b") as file:  # a description of its own: flock is between those
+            fcntl.flock(file, fcntl.LOCK_EX)
+            number = self._words[_H_FAULTS]
+            at = layout.Header.fault.offset + number % layout.FAULTS * ctypes.sizeof(layout.Fault)
+            fault = layout.Fault(self.now_ns(), card, xid, error, pid, kind, count)
+            self._memory[at : at + ctypes.sizeof(fault)] = bytes(fault)
+            self._mark(uuid, fault)
+            self._words[_H_FAULTS] = number + 1
+            self._halves[_H_WAKE] = (self._halves[_H_WAKE] + 1) & 0xFFFFFFFF
+
+    def _mark(self, uuid: str, fault: layout.Fault) -> None:
+        if fault.xid:
+            self._set_half(uuid, layout.Card.last_xid.offset, fault.xid)
+        if fault.kind in (layout.FAULT_LOST, layout.FAULT_HEALED):
+            self._set_half(uuid, layout.Card.lost.offset, int(fault.kind == layout.FAULT_LOST))
+        if fault.kind == layout.FAULT_HEALED:
+            self._set_half(uuid, layout.Card.needs_reset.offset, 0)
+        ecc = {
+            layout.FAULT_ECC_CORRECTED: layout.Card.ecc_corrected.offset,
+            layout.FAULT_ECC_UNCORRECTED: layout.Card.ecc_uncorrected.offset,
+        }
+        if fault.kind in ecc:
+            self._words[(_at_card(fault.card) + ecc[fault.kind]) // 8] += fault.count
+
+    def _set_half(self, uuid: str, offset: int, value: int) -> None:
+        self._halves[(_at_card(self._index[uuid]) + offset) // 4] = value
+
+
+_H_VIRTUAL: Final = layout.Header.virtual_ns.offset // 8
+_H_LOCK: Final = layout.Header.lock.offset // 8
+_H_FAULTS: Final = layout.Header.faults.offset // 8
+_H_WAKE: Final = layout.Header.wake.offset // 4
+_H_HIGH_WATER: Final = layout.Header.high_water.offset // 4
+
+
+def _at_card(index: int) -> int:
+    return layout.MachineFile.card.offset + index * ctypes.sizeof(layout.Card)
+
+
+def _at_engine_card(index: int) -> int:
+    return layout.MachineFile.engine.offset + layout.Engine.card.offset + index * ctypes.sizeof(layout.EngineCard)
+
+
+def _map(path: Path) -> mmap.mmap:
+    with path.open("r+b") as file:
+        if os.fstat(file.fileno()).st_size < ctypes.sizeof(layout.MachineFile):
+            raise BadMachine(f"{path} is no simulated machine: too short")
+        return mmap.mmap(file.fileno(), ctypes.sizeof(layout.MachineFile))
+
+
+def _lives(owner: int) -> bool:
+    """Whether the process named by a slot's owner word is there, and is still the same; proc_pid_stat(5)."""
+    try:
+        stat = Path(f"/proc/{owner >> 32}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # not ours to see
+    fields = stat.rpartition(")")[2].split()
+    dead = fields[0] in "ZX" and int(fields[17]) <= 1
+    return not dead and int(fields[19]) & 0xFFFFFFFF == owner & 0xFFFFFFFF
+
+
+def _boot() -> bytes:
+    return uuids.UUID(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()).bytes
+
+
+def _told(card: layout.Card, index: int) -> SimulatedCard:
+    name = f"GPU-{uuids.UUID(bytes=bytes(card.uuid))}"
+    text = card.name.decode(errors="replace")
+    return SimulatedCard(name, index, text, card.memory_bytes, card.context_bytes, card.granule_bytes)
+
+
+def _header(machine: Machine, virtual: bool, together: bool) -> layout.Header:
+    cuda, driver = _versions(machine)
+    return layout.Header(
+        magic=layout.MAGIC,
+        layout=layout.LAYOUT,
+        cards=min(len(machine.devices), layout.CARDS),
+        size=ctypes.sizeof(layout.MachineFile),
+        clock=layout.CLOCK_VIRTUAL if virtual else layout.CLOCK_REAL,
+        mode=layout.TOGETHER if together else layout.TIME_SLICE,
+        slice_ns=SLICE_NS,
+        switch_ns=0 if virtual else SWITCH_NS,
+        cuda_version=cuda,
+        nvml_version=13,
+        driver_version=driver.encode()[:31],
+        name=machine.name.encode()[:63],
+        boot=(ctypes.c_uint8 * 16)(*_boot()),
+        wake=1,
+    )
+
+
+def _versions(machine: Machine) -> tuple[int, str]:
+    """As cuDriverGetVersion says it (13.0 is 13000), and the driver's. A machine recorded with an older driver gets
+    the simulated one's: that is what runs.
+    """
+    major, _, minor = (machine.cuda_version or "").partition(".")
+    cuda = int(major) * 1000 + int(minor or 0) * 10 if major.isdigit() and (minor or "0").isdigit() else 0
+    return (cuda, machine.driver_version) if cuda >= CUDA_VERSION and machine.driver_version else _NEWEST
+
+
+def _card(device: Device, index: int) -> layout.Card:
+    about = character(device)
+    major, minor = compute_capability(device)
+    domain, bus, slot = _pci(device.pci_address, index)
+    return layout.Card(
+        uuid=(ctypes.c_uint8 * 16)(*uuids.UUID(device.uuid.removeprefix("GPU-")).bytes),
+        name=device.product.encode()[:63],
+        memory_bytes=device.memory_bytes,
+        context_bytes=context_bytes(device),
+        granule_bytes=GRANULE_BYTES,
+        launch_ns=2000,
+        memory_bandwidth=about.memory_gb_per_second * 10**9,
+        link_bandwidth=about.link_gb_per_second * 10**9,
+        multiprocessors=multiprocessors(device),
+        threads_per_multiprocessor=threads_per_multiprocessor(device),
+        compute_major=major,
+        compute_minor=minor,
+        pci_domain=domain,
+        pci_bus=bus,
+        pci_device=slot,
+        pci_device_id=pci_device_id(device),
+        sm_clock_mhz=about.sm_clock_mhz,
+        memory_clock_mhz=about.memory_clock_mhz,
+        memory_bus_bits=about.memory_bus_bits,
+        l2_bytes=about.l2_mib << 20,
+        power_idle_mw=about.power_idle_watts * 1000,
+        power_limit_mw=about.power_limit_watts * 1000,
+        numa_node=-1 if device.numa_node is None else device.numa_node,
+        minor=index,
+        ecc_enabled=int(device.ecc_enabled is not False),
+    )
+
+
+def _pci(address: str | None, index: int) -> tuple[int, int, int]:
+    """Domain, bus and device of `0000:17:00.0`; made up where a machine does not say."""
+    if not address:
+        return 0, 1 + index, 0
+    domain, bus, rest = address.split(":")
+    return int(domain, 16), int(bus, 16), int(rest.partition(".")[0], 16)
+
+
+def usages(machine: SimulatedMachine, wanted: Collection[str]) -> dict[str, DeviceUsage]:
+    """Of those cards that the machine has."""
+    present = {card.uuid for card in machine.cards}
+    return {uuid: machine.usage(uuid) for uuid in wanted if uuid in present}
