@@ -1,4 +1,5 @@
-/* A driver that does nothing: every function keeps its own name in dummy_called and returns 0. */
+/* A driver that does nothing: every function keeps its own name in dummy_called and returns 0.
+   Three answer more: the version, and the look-ups. */
 #include <stddef.h>
 #include <string.h>
 
@@ -17,6 +18,13 @@ const char *dummy_called;
         dummy_called = #name; \
         return 0; \
     }
+
+int cuDriverGetVersion(int *version)
+{
+    dummy_called = "cuDriverGetVersion";
+    *version = 13050;
+    return 0;
+}
 
 /* The newest form that the version knows, the thread's own stream where flags ask for it (2) and it exists. */
 static void *dummy_find(const char *base, int version, unsigned long long flags)

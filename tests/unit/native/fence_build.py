@@ -106,9 +106,9 @@ def dummy_source(listed: Any, without: Collection[str] = (), extra: Collection[s
     """C of a driver whose functions keep their own name in `dummy_called`, return 0 and touch nothing."""
     kept = [symbol for symbol in listed if symbol.name not in without]
     names = [symbol.name for symbol in kept] + list(extra)
-    looked_up = {"cuGetProcAddress", "cuGetProcAddress_v2"}
+    written = {"cuGetProcAddress", "cuGetProcAddress_v2", "cuDriverGetVersion"}
     lines = ['#include "dummy_driver.h"']
-    lines += [f"DUMMY({name})" for name in names if name not in looked_up]
+    lines += [f"DUMMY({name})" for name in names if name not in written]
     lines.append("const struct dummy_form dummy_forms[] = {")
     lines += [f"    {form(symbol)}" for symbol in kept if symbol.born]
     lines += [f'    {{"{name}", 13000, 1, 0, (void *){name}}},' for name in extra]
@@ -126,7 +126,13 @@ def build_dummy(
     folder.mkdir(parents=True)
     source = folder / "dummy.c"
     source.write_text(dummy_source(listed, without, extra))
-    return compile_library(folder / f"{soname}.real", [source], f"-I{HERE}", "-w", f"-Wl,-soname,{soname}")
+    options = (
+        f"-I{HERE}",
+        "-w",
+        "-Wl,-Bsymbolic",
+        f"-Wl,-soname,{soname}",
+    )  # it means its own functions, as a driver does
+    return compile_library(folder / f"{soname}.real", [source], *options)
 
 
 def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:

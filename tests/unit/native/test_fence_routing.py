@@ -1,0 +1,166 @@
+"""Every symbol by every way in: the stand-in has what it handles, the driver everything else, under the exact name.
+
+The stand-in is the one that is shipped, filled in for a dummy driver that exports every symbol of the headers.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpupool_native
+from gpupool.mechanisms.standin import make_standin
+from tests.unit.native.fence_build import (
+    HERE,
+    LIBRARIES,
+    SONAMES,
+    Headers,
+    StandIn,
+    build_dummy,
+    build_probe,
+    compile_library,
+    locate,
+    shared,
+)
+from tests.unit.native.front_pool import compiler
+
+WAYS = ("link", "dlsym", "default", "next", "client", "lazy")
+APART = ("deepbind", "deepbind-client", "dlmopen", "dlmopen-client")
+RUNTIMES = [("nvidia-cuda-runtime-cu12", "libcudart.so.12", 419), ("nvidia-cuda-runtime", "libcudart.so.13", 481)]
+LEGACY, PER_THREAD = 1, 2
+NEWEST = 13050
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The shipped stand-in in a folder of its own, the probe beside it, and what the table says."""
+
+    stand_in: StandIn
+    folder: Path
+    rows: Sequence[Any]
+
+    def probe(self, way: str, lines: Sequence[str], alone: bool = False) -> list[tuple[str, str, str]]:
+        """Name, owner and symbol of what the probe gets for each line; `alone`: there is no stand-in."""
+        environment = self.stand_in.environment | ({"LD_LIBRARY_PATH": str(self.folder)} if alone else {})
+        command = [self.folder / "probe", way, SONAMES[self.stand_in.side], self.folder / "client.so"]
+        done = subprocess.run(
+            command,
+            input="\n".join(lines) + "\n",
+            text=True,
+            capture_output=True,
+            env=environment,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        found = [line.split("\t") for line in done.stdout.splitlines()]
+        return [(name, self.stand_in.owner(file), symbol) for name, file, symbol in found]
+
+    def expected(self, name: str) -> tuple[str, str, str]:
+        (row,) = (row for row in self.rows if row.symbol.name == name)
+        return name, "stand-in" if row.handled else "driver", name
+
+
+def make(headers: Headers, side: str, folder: Path) -> None:
+    driver = build_dummy(folder / "real", headers.lists[LIBRARIES[side]], SONAMES[side])
+    library = folder / "fence" / SONAMES[side]
+    make_standin(gpupool_native.fence_dir() / SONAMES[side], driver, str(folder / "no-share"), library)
+    build_probe(folder, StandIn(side, library, driver), headers.lists[LIBRARIES[side]])
+
+
+@pytest.fixture(scope="session", params=["driver"])
+def routes(request: pytest.FixtureRequest, headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes:
+    side = request.param
+    folder = shared(tmp_path_factory, f"fence-routes-{side}", lambda into: make(headers, side, into))
+    driver = folder / "real" / f"{SONAMES[side]}.real"
+    return Routes(StandIn(side, folder / "fence" / SONAMES[side], driver), folder, headers.rows(side))
+
+
+@pytest.mark.parametrize("way", WAYS + APART)
+def test_a_name_leads_to_the_stand_in_where_it_is_handled_and_to_the_driver_where_not(way: str, routes: Routes) -> None:
+    names = [row.symbol.name for row in routes.rows]
+    assert routes.probe(way, names) == [routes.expected(name) for name in names]
+
+
+def test_a_name_that_no_driver_has_leads_nowhere(routes: Routes) -> None:
+    for way in ("dlsym", "dlvsym", "default", "next", "deepbind", "dlmopen"):
+        assert routes.probe(way, ["cuNoSuchThing", "nvmlNoSuchThing"]) == [
+            ("cuNoSuchThing", "-", "-"),
+            ("nvmlNoSuchThing", "-", "-"),
+        ]
+
+
+def test_a_version_finds_what_it_finds_with_the_driver_alone(routes: Routes) -> None:
+    """The driver's names have no versions, so none is found by one (dlvsym), and the stand-in must not change that."""
+    names = [row.symbol.name for row in routes.rows]
+    assert routes.probe("dlvsym", names) == routes.probe("dlvsym", names, alone=True) == [(n, "-", "-") for n in names]
+
+
+def lookups(rows: Sequence[Any]) -> Iterator[tuple[str, int, int]]:
+    """Every base name at every version at which its answer can change, the one before it, and the newest."""
+    born: dict[str, set[int]] = {}
+    for row in rows:
+        born.setdefault(row.symbol.base, set()).add(row.symbol.born)
+    for base, versions in sorted(born.items()):
+        for version in sorted(versions | {version - 1 for version in versions} | {NEWEST}):
+            for flags in (0, LEGACY, PER_THREAD):
+                yield base, version, flags
+
+
+def answer(rows: Sequence[Any], base: str, version: int, flags: int) -> str | None:
+    """What a driver means by a look-up: the newest form the version knows, a twin only where the flags ask for it."""
+    known = [row.symbol for row in rows if row.symbol.base == base and row.symbol.born <= version]
+    fitting = [symbol for symbol in known if flags & PER_THREAD or not symbol.twin]
+    best = max(fitting, key=lambda symbol: (symbol.form, bool(symbol.twin)), default=None)
+    return best and best.name
+
+
+def test_a_look_up_by_name_and_version_gives_ours_of_the_form_the_driver_means(routes: Routes) -> None:
+    asked = list(lookups(routes.rows))
+    assert len(asked) > 3000
+    found = routes.probe("lookup", [" ".join(map(str, each)) for each in asked])
+    expected = []
+    for base, version, flags in asked:
+        name = answer(routes.rows, base, version, flags)
+        said = (base, *routes.expected(name)[1:]) if name else (base, "-", "-")
+        expected += [said, said]  # cuGetProcAddress and cuGetProcAddress_v2
+    assert found == expected
+
+
+def test_odd_look_ups_get_the_driver_s_refusal(routes: Routes) -> None:
+    """The vendor's runtime asks for names that no header has, and first of all for none at all."""
+    asked = ["cuSubgridCreate 13030 0", "cuMemAlloc 0 0", "cuMemAlloc -1 2", "cuGLMapBufferObjectAsyncc 13050 7"]
+    assert {each[1:] for each in routes.probe("lookup", asked)} == {("-", "-")}
+
+
+@pytest.mark.parametrize(("package", "soname", "least"), RUNTIMES)
+def test_every_look_up_of_the_vendor_s_runtime_gives_ours_or_the_driver_s_own(
+    package: str, soname: str, least: int, routes: Routes, tmp_path: Path
+) -> None:
+    """Up to the runtime's self-test, which a driver that is not the vendor's does not pass and no test here answers."""
+    log = tmp_path / "lookups"
+    spy = compile_library(tmp_path / "spy.so", [HERE / "fence_runtime_spy.c"], "-ldl")
+    user = tmp_path / "user"
+    subprocess.run([compiler(), str(HERE / "runtime_user.c"), "-o", str(user), "-ldl"], check=True)
+    environment = {"LD_PRELOAD": str(spy), "SPY_LOG": str(log), "SPY_DRIVER": str(routes.stand_in.driver)}
+    runtime = locate.directory(package, "cuda_runtime_api.h").parent / "lib" / soname
+    done = subprocess.run(
+        [user, runtime], env=routes.stand_in.environment | environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) != 0  # no share lies at the stand-in's base, so it refused
+
+    lines = [line.split("\t") for line in log.read_text().splitlines()]
+    handled = {row.symbol.name for row in routes.rows if row.handled}
+    wrong = []
+    for asked, file, symbol, driver_file, driver_symbol in lines:
+        owner = "stand-in" if driver_symbol in handled else routes.stand_in.owner(driver_file)
+        if (routes.stand_in.owner(file), symbol) != (owner, driver_symbol):
+            wrong.append((asked, file, symbol, driver_symbol))
+    assert wrong == []
+    assert len(lines) >= least
+    assert sum(line[2] in handled for line in lines) > 80
