@@ -40,7 +40,7 @@ test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
-	  'mypy tools/get_uv.py' 'lint-imports'; do \
+	  'mypy tools/get_uv.py tools/gen_fence_coverage.py' 'mypy native/cuda native/fence/gen' 'lint-imports'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
 
