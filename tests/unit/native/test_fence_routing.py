@@ -72,32 +72,40 @@ def make(headers: Headers, side: str, folder: Path) -> None:
     build_probe(folder, StandIn(side, library, driver), headers.lists[LIBRARIES[side]])
 
 
-@pytest.fixture(scope="session", params=["driver"])
-def routes(request: pytest.FixtureRequest, headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes:
-    side = request.param
-    folder = shared(tmp_path_factory, f"fence-routes-{side}", lambda into: make(headers, side, into))
+def routes_of(side: str, headers: Headers, factory: pytest.TempPathFactory) -> Routes:
+    folder = shared(factory, f"fence-routes-{side}", lambda into: make(headers, side, into))
     driver = folder / "real" / f"{SONAMES[side]}.real"
     return Routes(StandIn(side, folder / "fence" / SONAMES[side], driver), folder, headers.rows(side))
 
 
+@pytest.fixture(scope="session")
+def routes(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes:
+    return routes_of("driver", headers, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=("driver", "nvml"))
+def either(request: pytest.FixtureRequest, headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes:
+    return routes_of(request.param, headers, tmp_path_factory)
+
+
 @pytest.mark.parametrize("way", WAYS + APART)
-def test_a_name_leads_to_the_stand_in_where_it_is_handled_and_to_the_driver_where_not(way: str, routes: Routes) -> None:
-    names = [row.symbol.name for row in routes.rows]
-    assert routes.probe(way, names) == [routes.expected(name) for name in names]
+def test_a_name_leads_to_the_stand_in_where_it_is_handled_and_to_the_driver_where_not(way: str, either: Routes) -> None:
+    names = [row.symbol.name for row in either.rows]
+    assert either.probe(way, names) == [either.expected(name) for name in names]
 
 
-def test_a_name_that_no_driver_has_leads_nowhere(routes: Routes) -> None:
+def test_a_name_that_no_driver_has_leads_nowhere(either: Routes) -> None:
     for way in ("dlsym", "dlvsym", "default", "next", "deepbind", "dlmopen"):
-        assert routes.probe(way, ["cuNoSuchThing", "nvmlNoSuchThing"]) == [
+        assert either.probe(way, ["cuNoSuchThing", "nvmlNoSuchThing"]) == [
             ("cuNoSuchThing", "-", "-"),
             ("nvmlNoSuchThing", "-", "-"),
         ]
 
 
-def test_a_version_finds_what_it_finds_with_the_driver_alone(routes: Routes) -> None:
+def test_a_version_finds_what_it_finds_with_the_driver_alone(either: Routes) -> None:
     """The driver's names have no versions, so none is found by one (dlvsym), and the stand-in must not change that."""
-    names = [row.symbol.name for row in routes.rows]
-    assert routes.probe("dlvsym", names) == routes.probe("dlvsym", names, alone=True) == [(n, "-", "-") for n in names]
+    names = [row.symbol.name for row in either.rows]
+    assert either.probe("dlvsym", names) == either.probe("dlvsym", names, alone=True) == [(n, "-", "-") for n in names]
 
 
 def lookups(rows: Sequence[Any]) -> Iterator[tuple[str, int, int]]:
