@@ -203,7 +203,7 @@ static int address_of(struct entry *e, CUdeviceptr *address, size_t *bytes) {
     int result = load(e->binary, &library);
     if (result)
         return result;
-    if (e->kind == MANAGED_ENTRY)
+    if (e->kind != VARIABLE_ENTRY)
         return DRIVER(cuLibraryGetManaged)(address, bytes, library, e->name);
     return DRIVER(cuLibraryGetGlobal)(address, bytes, library, e->name);
 }
@@ -227,8 +227,11 @@ int cudart_managed_ready(struct binary *binary) {
         if (e->kind != MANAGED_ENTRY)
             continue;
         result = address_of(e, &address, &bytes);
-        if (!result)
-            *(void **)(uintptr_t)e->host = (void *)address;
+        if (result)
+            continue;
+        *(void **)(uintptr_t)e->host = (void *)address;
+        if (!find((void *)address))
+            cudart_entry_add(binary, MANAGED_ALIAS, (void *)address, e->name, e->bytes);
     }
     return result;
 }

@@ -11,7 +11,8 @@
 
 #pragma GCC visibility push(hidden)
 
-enum entry_kind { KERNEL_ENTRY, VARIABLE_ENTRY, MANAGED_ENTRY };
+/* A managed variable is registered by the pointer to it; once it has an address, programs name it by that: its alias. */
+enum entry_kind { KERNEL_ENTRY, VARIABLE_ENTRY, MANAGED_ENTRY, MANAGED_ALIAS };
 
 struct binary; /* one fat binary */
 

@@ -4,6 +4,11 @@
 /* In place of a function the driver takes one of its context-independent kernels, cast. */
 static CUfunction as_function(CUkernel kernel) { return (CUfunction)kernel; }
 
+/* A value that the driver refuses in a launch is, in the runtime's words, the launch's configuration. */
+static cudaError_t launched(int result) {
+    return cudart_result(result == CUDA_ERROR_INVALID_VALUE ? (int)cudaErrorInvalidConfiguration : result);
+}
+
 #define LAUNCH(host, name, ...)                                  \
     ({                                                           \
         CUkernel kernel = NULL;                                  \
@@ -12,7 +17,7 @@ static CUfunction as_function(CUkernel kernel) { return (CUfunction)kernel; }
             launch_result = cudart_kernel(host, &kernel);        \
         if (!launch_result)                                      \
             launch_result = (int)DRIVER_TABLE.name##_fn(__VA_ARGS__); \
-        cudart_result(launch_result);                            \
+        launched(launch_result);                                 \
     })
 
 cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream) {
@@ -59,6 +64,9 @@ cudaError_t LAUNCH_BY_HANDLE(cudaKernel_t kernel, dim3 grid, dim3 block, void **
                              cudaStream_t stream);
 cudaError_t LAUNCH_BY_HANDLE(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
                              cudaStream_t stream) {
-    return CALL(cuLaunchKernel, as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
-                stream, arguments, NULL);
+    int result = cudart_enter();
+    if (!result)
+        result = DRIVER(cuLaunchKernel)(as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                        (unsigned)shared_bytes, stream, arguments, NULL);
+    return launched(result);
 }
