@@ -17,10 +17,10 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs wheels clean
+.PHONY: help setup demo test check bench bench-torch docs wheels clean
 
 help:  ## list the targets
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## get what is needed (uv included) and leave .venv/bin/gpupool; instant when nothing changed
 	@:
@@ -40,12 +40,15 @@ test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
-	  'mypy tools/get_uv.py tools/gen_fence_coverage.py' 'mypy native/cuda native/fence/gen' 'lint-imports'; do \
+	  'mypy tools/get_uv.py' 'lint-imports'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
 
 bench: setup  ## the figures the docs quote, beside Slurm's; ARGS='array faults' picks
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-torch: setup  ## unmodified PyTorch on simulated cards under shares; fetches 5 GB the first time
+	@$(BIN)/python -m bench.torch_on_simulated $(ARGS)
 
 docs: setup  ## the generated reference, into docs/reference
 	@for page in tools/gen_*.py; do $(BIN)/python $$page || exit 1; done
