@@ -1,0 +1,85 @@
+/* Who has a card's time next. Pure: no system call, no clock, no shared memory; the program around it (main.c) and the
+   discrete-event proof (tests/unit/native/fence_compute_sim.c) drive the same code.
+
+   One allocation at a time has the card's lease, for a quantum, since GPU time measured by events is exact only while nobody
+   else runs. Each allocation with a promise (fixed, burst) owns a balance that fills at the promised rate and is
+   lowered by what it used; negative is debt, carried. Who has a balance and wants the card is served before who has none, the
+   higher priority class first, then whoever lags most behind its rate. What nobody is promised goes to burst and
+   best-effort allocations that want it: the highest class alone, within it by weight (virtual time). A holder whose
+   lease was promised keeps its quantum; one that was given what is left over yields at once.
+
+   Used time is what the processes settled, but never more than the wall clock allows (two processes that were
+   sliced against each other each measured both), and, while others wait, not much less than the lease was held: who
+   keeps the card idle pays for it as if it had used it. */
+#ifndef GPUPOOL_ARBITRATE_H
+#define GPUPOOL_ARBITRATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpupool/region.h"
+
+#define ARB_NEVER UINT64_MAX
+#define ARB_QUANTUM_NS 10000000ll       /* of a lease while others want the card */
+#define ARB_LONE_LEASE_NS 100000000ll   /* nobody else wants it; half of what a lost arbiter may cost */
+#define ARB_LONE_WINDOW_NS 30000000ll   /* in flight: what a lone holder needs to give the card back */
+#define ARB_WINDOW_NS 12000000ll        /* the same while others want it: a quantum, and room for two kernels of half of it */
+#define ARB_RENEW_NS 2000000ll          /* so long before its end a lease is renewed, to leave no gap */
+#define ARB_DEPTH_NS 10000000ll         /* what an idle allocation may save up: one point of a second */
+#define ARB_CHUNK_NS 5000000ll          /* debt that a lone fixed allocation is let into, so that it runs in pieces */
+#define ARB_STEP_NS 2000000ll           /* the least that is worth a wake-up */
+#define ARB_LAG_NS 100000000ll          /* of its own time that a waiting allocation may be owed */
+#define ARB_LINGER_NS 200000ll          /* a holder that is idle longer than this gives the card to who waits */
+#define ARB_DEAF_NS 3000000ll       /* a holder that waits and uses nothing so long is stopped: it is left out until it moves */
+#define ARB_GAP_NS 500000ll             /* of a lease that may pass unused without being paid for */
+#define ARB_CLAMP_NS 100000000ll        /* of wall clock that an idle allocation keeps to settle late measurements against */
+
+struct arb_limits {
+    uint32_t gpu_milli, sharing, weight; /* sharing: enum fence_sharing */
+    int32_t priority;
+};
+
+/* What the usage region says now; a claim, bounded here. */
+struct arb_seen {
+    uint64_t charged_ns, inflight_ns;
+    uint32_t waiters;
+};
+
+/* What the grants page should say. `wake` is set when waiters must look again; the caller clears it. */
+struct arb_word {
+    uint64_t granted_ns, lease_until_ns, window_ns;
+    enum fence_holding holding;
+    bool wake;
+};
+
+struct arb_member {
+    struct arb_limits limits; /* in: see arb_resize */
+    struct arb_seen seen;     /* in: fresh before every arb_run */
+    struct arb_word word;     /* out */
+    int64_t balance_ns;
+    uint64_t virtual_ns, settled_ns, clamp_ns, served;
+    bool claiming, busy; /* at the last look: wanted or had something; had something in flight */
+    bool deaf; /* in and out: cleared by the caller when it rings, set here when it was given time and did not take it */
+    uint64_t deaf_charged_ns;
+    uint32_t nonsense; /* times the claim was impossible and was bounded */
+    struct arb_member *next;
+};
+
+struct arb_card {
+    struct arb_member *members, *holder;
+    uint64_t now_ns, virtual_ns, served;
+    uint64_t began_ns, until_ns, drain_by_ns;
+    uint64_t idle_since_ns, idle_charged_ns, renewed_charged_ns; /* what the holder's charge was then */
+    int64_t held_ns, debited_ns; /* of this lease while others waited; what was paid for it */
+    bool leftover;               /* the holder runs on what nobody is promised */
+};
+
+/* `seen` is where the claim stands when it begins; what was used before is not charged. */
+void arb_join(struct arb_card *card, struct arb_member *member, struct arb_limits limits, struct arb_seen seen, uint64_t now);
+void arb_leave(struct arb_card *card, struct arb_member *member);
+/* Debts and what was saved stay; the new rate holds from now on. */
+void arb_resize(struct arb_member *member, struct arb_limits limits);
+/* Decides; afterwards every member's `word` holds. Returns when to call again if nothing happens before: ARB_NEVER or later than now. */
+uint64_t arb_run(struct arb_card *card, uint64_t now);
+
+#endif

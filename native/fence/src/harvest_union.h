@@ -1,0 +1,19 @@
+/* GPU time of several streams: their intervals overlap where kernels ran side by side, and count once. Pure. */
+#ifndef GPUPOOL_HARVEST_UNION_H
+#define GPUPOOL_HARVEST_UNION_H
+
+#include <stdint.h>
+
+#define HARVEST_SPANS 16u /* disjoint spans remembered; older ones are over, since streams run at most a window apart */
+
+struct harvest_union {
+    uint32_t count;
+    struct {
+        uint64_t from, to;
+    } span[HARVEST_SPANS]; /* disjoint, ascending */
+};
+
+/* Adds [from, to) and returns how much of it was not there yet. */
+uint64_t harvest_union_add(struct harvest_union *all, uint64_t from, uint64_t to);
+
+#endif

@@ -1,0 +1,129 @@
+/* Time of a shared card, as one process of an allocation sees it. Pure: no CUDA type, no clock, no system call; what is
+   shared is reached through the region's structs.
+
+   Work is charged when it is submitted, by a prediction, and corrected when it was measured. Measuring costs two event
+   records, so launches are gathered in batches per stream: one pair around milliseconds of short kernels, one pair for
+   each long or unknown kernel. A prediction is learnt only from batches of a single launch that had an event directly before it, so
+   that a gap in which the host was slow is never taken for a kernel. A batch in which the stream is predicted to have run
+   dry is charged what its launches are predicted to cost, not the time between its events.
+
+   Without a measurement everything is charged as predicted and an unknown launch as LIMITER_UNKNOWN_NS: too much
+   rather than nothing. */
+#ifndef GPUPOOL_LIMITER_H
+#define GPUPOOL_LIMITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpupool/region.h"
+
+#define LIMITER_UNKNOWN_NS 2000000ull     /* charged for what was never measured; nothing else may be in flight then */
+#define LIMITER_LONG_NS 500000ull         /* a launch predicted longer has a pair of events of its own */
+#define LIMITER_BATCH_NS 2000000ull       /* predicted length at which a batch is closed */
+#define LIMITER_BATCH_WALL_NS 500000ull   /* the same for one with gaps, by the clock */
+#define LIMITER_BATCH_LAUNCHES 1024u
+#define LIMITER_SAMPLE_EVERY 16u          /* one batch in so many is a single launch, to keep learning */
+#define LIMITER_LONGEST_NS 60000000000ull /* a prediction is never longer */
+#define LIMITER_LINGER_NS 200000ull       /* idle so long while others wait: say so */
+#define LIMITER_RING_NS 500000ull         /* a process rings no more often: its threads may wait and go on many times between */
+#define LIMITER_PERIOD_NS 100000000ull    /* of the static duty cycle */
+#define LIMITER_STATIC_LEAST_MILLI 10u    /* what a share without a promise gets of it */
+
+/* --- predictions: a set-associative table of single words, so that no lock is needed and a lost update costs one sample --- */
+
+#define LIMITER_SETS 512u
+#define LIMITER_WAYS 8u
+
+struct limiter_predictions {
+    _Alignas(64) _Atomic uint64_t entry[LIMITER_SETS][LIMITER_WAYS];
+};
+
+struct limiter_cost {
+    uint64_t key, predicted_ns;
+    bool known;
+};
+
+/* What a launch of `what` (a function, a graph, a kind of copy) with `size` blocks or bytes is remembered under: sizes within
+   half an octave share a key. */
+uint64_t limiter_key(uint64_t what, uint64_t size);
+struct limiter_cost limiter_predict(const struct limiter_predictions *predictions, uint64_t key);
+void limiter_learn(struct limiter_predictions *predictions, uint64_t key, uint64_t measured_ns);
+void limiter_forget(struct limiter_predictions *predictions, uint64_t key);
+
+/* --- admission --- */
+
+struct limiter_card {
+    const struct fence_device_limit *limit;
+    const struct fence_grant *grant;
+    struct fence_usage_device *usage; /* of the allocation */
+    struct fence_slot_device *slot;   /* of this process */
+    _Atomic uint64_t alone_since_ns;  /* 0: there is an arbiter; else the static duty cycle holds since then */
+    _Atomic uint64_t alone_charged_ns;
+    _Atomic uint64_t rang_ns; /* when the doorbell was last rung */
+    struct limiter_predictions predictions;
+};
+
+enum limiter_verdict {
+    LIMITER_GO,
+    LIMITER_WAIT_OWN,  /* until something of this process is done */
+    LIMITER_WAIT_GRANT /* until the grant's word changes; alone: until limiter_static_next() */
+};
+
+/* No throttle on this card: nothing is asked, all is counted. */
+static inline bool limiter_is_free(const struct limiter_card *card)
+{
+    return card->limit->gpu_milli >= 1000 && card->limit->sharing == FENCE_FIXED;
+}
+
+/* After LIMITER_GO the cost is charged and in flight, until limiter_settle() or limiter_withdraw(). */
+enum limiter_verdict limiter_admit(struct limiter_card *card, const struct limiter_cost *cost, uint64_t now);
+/* The launch failed: it never was. */
+void limiter_withdraw(struct limiter_card *card, uint64_t predicted_ns);
+/* Work charged `predicted_ns` is done and used `used_ns` of the card. */
+void limiter_settle(struct limiter_card *card, uint64_t predicted_ns, uint64_t used_ns);
+
+/* Who waits for a grant asks this: 0 is "ring now" (taken by one thread), else when to ask again. */
+uint64_t limiter_ring_at(struct limiter_card *card, uint64_t now);
+
+/* Whether the arbiter waits to hear that nothing is in flight: 0 no, else the moment from which it is to be told (`idle_since`:
+   when the last work was seen finished). */
+uint64_t limiter_tell_at(const struct limiter_card *card, uint64_t idle_since);
+
+/* Whether the arbiter must be taken for lost, by somebody who waits since `since`. */
+bool limiter_arbiter_lost(const struct limiter_card *card, uint64_t since, uint64_t now);
+void limiter_go_alone(struct limiter_card *card, uint64_t now);
+void limiter_rejoin(struct limiter_card *card);
+/* Alone: the next moment at which limiter_admit() may answer differently. */
+uint64_t limiter_static_next(const struct limiter_card *card, uint64_t now);
+
+/* --- batches: the caller serialises calls on one stream --- */
+
+struct limiter_batch {
+    uint64_t predicted_ns, key, opened_ns;
+    uint64_t due_ns; /* when it is predicted to be done */
+    uint32_t launches;
+    bool single, gap; /* single: learn its key. gap: the stream ran dry in between */
+};
+
+struct limiter_stream {
+    uint64_t busy_until_ns;
+    uint32_t batches;
+    struct limiter_batch open; /* launches == 0: none */
+};
+
+enum limiter_close {
+    LIMITER_KEEP,
+    LIMITER_CLOSE_TIMED,    /* record an end event now; it will be measured */
+    LIMITER_CLOSE_PREDICTED /* no event: settled as predicted when due */
+};
+
+/* Before a launch: what to do with the batch that is open. Closing takes it by limiter_take(). */
+enum limiter_close limiter_before(const struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
+/* The launch was made. True before it, from limiter_opens(): a start event had to be recorded. */
+bool limiter_opens(const struct limiter_stream *stream);
+enum limiter_close limiter_after(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
+/* Nothing more is launched for now: the host waits, or the stream was not used since its work was due. */
+enum limiter_close limiter_flush(const struct limiter_stream *stream, uint64_t now);
+struct limiter_batch limiter_take(struct limiter_stream *stream);
+
+#endif
