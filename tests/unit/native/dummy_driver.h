@@ -12,12 +12,27 @@ struct dummy_form {
 extern const struct dummy_form dummy_forms[];
 const char *dummy_called;
 
+/* Look-ups give `name` itself, or with DUMMY_APART another address of it, as a driver may. */
 #define DUMMY(name) \
     int name(void) \
     { \
         dummy_called = #name; \
         return 0; \
+    } \
+    static int apart_##name(void) \
+    { \
+        dummy_called = "apart_" #name; \
+        return 0; \
     }
+
+#ifdef DUMMY_APART
+#define LOOKED_UP(name) (void *)apart_##name
+#else
+#define LOOKED_UP(name) (void *)name
+#endif
+#define apart_cuGetProcAddress cuGetProcAddress
+#define apart_cuGetProcAddress_v2 cuGetProcAddress_v2
+#define apart_cuDriverGetVersion cuDriverGetVersion
 
 int cuDriverGetVersion(int *version)
 {

@@ -111,16 +111,21 @@ def dummy_source(listed: Any, without: Collection[str] = (), extra: Collection[s
     lines += [f"DUMMY({name})" for name in names if name not in written]
     lines.append("const struct dummy_form dummy_forms[] = {")
     lines += [f"    {form(symbol)}" for symbol in kept if symbol.born]
-    lines += [f'    {{"{name}", 13000, 1, 0, (void *){name}}},' for name in extra]
+    lines += [f'    {{"{name}", 13000, 1, 0, LOOKED_UP({name})}},' for name in extra]
     return "\n".join([*lines, "    {0}};", ""])
 
 
 def form(symbol: Any) -> str:
-    return f'{{"{symbol.base}", {symbol.born}, {symbol.form}, {int(bool(symbol.twin))}, (void *){symbol.name}}},'
+    return f'{{"{symbol.base}", {symbol.born}, {symbol.form}, {int(bool(symbol.twin))}, LOOKED_UP({symbol.name})}},'
 
 
 def build_dummy(
-    folder: Path, listed: Any, soname: str, without: Collection[str] = (), extra: Collection[str] = ()
+    folder: Path,
+    listed: Any,
+    soname: str,
+    without: Collection[str] = (),
+    extra: Collection[str] = (),
+    flags: Collection[str] = (),
 ) -> Path:
     """The dummy as a file in `folder`, which has the driver's soname as the real one has."""
     folder.mkdir(parents=True)
@@ -132,7 +137,7 @@ def build_dummy(
         "-Wl,-Bsymbolic",
         f"-Wl,-soname,{soname}",
     )  # it means its own functions, as a driver does
-    return compile_library(folder / f"{soname}.real", [source], *options)
+    return compile_library(folder / f"{soname}.real", [source], *options, *flags)
 
 
 def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:

@@ -139,6 +139,15 @@ def other(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn
     return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
 
 
+@pytest.fixture(scope="session")
+def apart(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn:
+    """The same before a driver whose look-ups give other addresses than the names have."""
+    folder = shared(
+        tmp_path_factory, "fence-apart", lambda into: build(headers, "driver", into, flags=("-DDUMMY_APART",)) and None
+    )
+    return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
+
+
 def ask(stand_in: StandIn, *command: str) -> Any:
     """What a child process finds out of the stand-in."""
     child = [sys.executable, "-B", str(CHILD), str(stand_in.library), str(stand_in.driver), *command]
@@ -187,3 +196,18 @@ def test_a_look_up_of_what_nobody_classified_passes_and_is_counted(
     base: str, version: int, reached: str, counted: int, other: StandIn
 ) -> None:
     assert ask(other, "lookup", base, str(version)) == [reached, counted]
+
+
+@pytest.mark.parametrize(
+    ("base", "version", "reached"),
+    [
+        ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
+        ("cuLaunchKernel", 4000, "cuLaunchKernel"),
+        ("cuCtxGetCurrent", 4000, "apart_cuCtxGetCurrent"),
+    ],
+)
+def test_a_driver_may_look_up_other_addresses_than_it_exports(
+    base: str, version: int, reached: str, apart: StandIn
+) -> None:
+    """Ours is given for what we handle, and nothing is counted as unknown for what passes."""
+    assert ask(apart, "lookup", base, str(version)) == [reached, 0]
