@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpupool.agent.faults import fault_from
+from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
+from gpupool.agent.reconciler import REACTIONS
 from gpupool.base.client_settings import ClientSettings, client_settings
 from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.settings import PoolPaths
@@ -55,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
     parser.add_argument("--pool-id", default="", help="the pool's id: makes simulated cards the same as the pool's")
     parser.add_argument("--sample-seconds", type=float, default=10.0)
+    parser.add_argument("--fence-reaction", choices=REACTIONS, help="when a fenced job has more than its share")
     return parser
 
 
@@ -69,22 +72,23 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         owner_uid=os.geteuid(),
         owner_gid=os.getegid(),
         sample_seconds=options.sample_seconds,
+        fence_reaction=options.fence_reaction,
     )
-    probes = _probes(options.sim, options.pool_id, options.name)
-    return Agent(
-        config, PoolPaths(Path(os.path.abspath(work_dir))), lambda: Api(settings), probes, fault=fault_from(environ)
-    )
+    paths = PoolPaths(Path(os.path.abspath(work_dir)))
+    probes = _probes(options, paths)
+    return Agent(config, paths, lambda: Api(settings), probes, fault=fault_from(environ))
 
 
-def _probes(sim: str | None, pool_id: str, name: str) -> dict[str, Probe]:
+def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:
     """By node: the simulated machines asked for, else this machine's cards under the agent's own name."""
-    if sim is not None:
-        return {machine.name: SimulatedProbe(machine) for machine in parse_sim(sim, pool_id)}
+    if options.sim is not None:
+        machines = parse_sim(options.sim, options.pool_id)
+        return {one.name: SimulatedProbe(one, None, machine_file(paths.agent, one.name)) for one in machines}
     probe, answers = first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
         raise Unavailable(f"no cards were found on this machine ({said})", hint="gpupool doctor, or --sim 4xL40S")
-    return {name: probe}
+    return {options.name: probe}
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ from typing import Any
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
 from gpupool.agent.fenced import job_sample, ledger_of, used_bytes
-from gpupool.agent.launch import LaunchSettings, SimulatedNode, check_account, ended_report, job_spec, view_of
+from gpupool.agent.findings import Finding
+from gpupool.agent.launch import LaunchSettings, check_account, ended_report, job_spec, view_of
 from gpupool.agent.orphans import reap_orphans, remove_cgroups
+from gpupool.agent.reconciler import FencedJob
 from gpupool.agent.supervisor import (
     AlreadyStarted,
     AlreadySupervised,
@@ -50,6 +52,7 @@ from gpupool.mechanisms.fence import Fence
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.mechanisms.registry import MECHANISMS, choose
 from gpupool.model.device import Device
+from gpupool.probes.contract import Probe
 from gpupool.wire.fleet import FENCE_WHY, JobSample, ReportIn, WorkOut
 
 PARALLEL_STARTS = 8
@@ -83,6 +86,10 @@ class Held:
     stop_grace: int | None = None
     started_ns: int | None = None
     told: str = ""
+    mounted: bool = True
+    """Its private mounts were made."""
+    verdict: str = ""
+    """Why its fence had it ended."""
     unsized: WorkOut | None = None
     """A resize that could not be put in force yet."""
 
@@ -107,6 +114,7 @@ class Jobs:
         fault: Fault,
         changed: Callable[[], None],
         sampled: Callable[[JobSample], None] = lambda _sample: None,
+        probes: Mapping[str, Probe] = MappingProxyType({}),
     ) -> None:
         self._directories, self._state_dir, self._settings = directories, state_dir, settings
         self._report, self._cgroups_for, self._fault, self._changed = report, cgroups_for, fault, changed
@@ -115,7 +123,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._held: dict[str, Held] = {}
         self._nodes: Mapping[str, tuple[Device, ...]] = {}
-        self._simulated: Mapping[str, SimulatedNode] = {}
+        self._probes = dict(probes)
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix="agent-start")
         self._closing = threading.Event()
 
@@ -132,11 +140,9 @@ class Jobs:
         self._workers.shutdown(wait=True)
         self._watch.join(seconds)
 
-    def know_cards(
-        self, nodes: Mapping[str, tuple[Device, ...]], simulated: Mapping[str, SimulatedNode] = MappingProxyType({})
-    ) -> None:
-        """What the last scan found, by node, and the simulated ones' files."""
-        self._nodes, self._simulated = dict(nodes), dict(simulated)
+    def know_cards(self, nodes: Mapping[str, tuple[Device, ...]]) -> None:
+        """What the last scan found, by node."""
+        self._nodes = dict(nodes)
 
     def running(self) -> dict[str, int]:
         """Supervisor's process by job, for every job that runs."""
@@ -150,6 +156,31 @@ class Jobs:
             held = [one for one in self._held.values() if one.phase is Phase.RUNNING]
         found = {one.checkpoint.job: ledger_of(one.key, self._state_dir) for one in held}
         return {job: ledger for job, ledger in found.items() if ledger is not None}
+
+    def fenced(self) -> list[FencedJob]:
+        """Every job that runs in a fence."""
+        with self._lock:
+            held = [one for one in self._held.values() if one.phase is Phase.RUNNING and one.supervisor_pid]
+        return [
+            FencedJob(one.checkpoint.job, one.key, one.supervisor_pid, one.mounted)
+            for one in held
+            if one.checkpoint.mechanism == Fence.name
+        ]
+
+    def tell_finding(self, one: FencedJob, finding: Finding, reaction: str) -> None:
+        """What a fence found is an event of the job."""
+        held = self._get(one.allocation)
+        if held is not None:
+            reason = f"{finding.text} ({reaction})"
+            generation = held.checkpoint.generation
+            self._report(_report(one.allocation, generation, "noticed", notice=finding.kind, reason=reason))
+
+    def condemn(self, one: FencedJob, reason: str) -> None:
+        """End a job at once for having left its fence."""
+        held = self._get(one.allocation)
+        if held is not None and held.phase is not Phase.ENDED:
+            held.verdict = held.verdict or f"ended by its fence: {reason}"
+            self._end(held, 0)
 
     def counts(self) -> dict[str, int]:
         with self._lock:
@@ -262,7 +293,7 @@ class Jobs:
     def _steps(self, held: Held, work: WorkOut) -> None:
         """Write ahead, prepare, describe, start."""
         check_account(work, self._settings)
-        view = view_of(work, self._settings, self._nodes, self._simulated)
+        view = view_of(work, self._settings, self._nodes, self._probes)
         mechanism = choose(view)
         held.checkpoint = _checkpoint(work, mechanism.name)
         self._directories.write(held.checkpoint)
@@ -296,7 +327,7 @@ class Jobs:
         self._directories.write(held.checkpoint)
         self._fault("resize-noted")
         mechanism = MECHANISMS[held.checkpoint.mechanism]
-        mechanism.resize(view_of(work, self._settings, self._nodes, self._simulated), self._state_dir)
+        mechanism.resize(view_of(work, self._settings, self._nodes, self._probes), self._state_dir)
         self._fault("resized")
         held.unsized = None
         used = self._memory_used(held)
@@ -396,6 +427,7 @@ class Jobs:
     def _fence_of(self, held: Held, live: LiveStatus) -> tuple[FenceLevel, str]:
         """What holds the job: as prepared, or less where its mounts were refused."""
         mechanism = MECHANISMS[held.checkpoint.mechanism]
+        held.mounted = not live.share_refused
         if live.share_refused and isinstance(mechanism, Fence):
             mechanism.weaken(held.key, f"its private mounts were refused ({live.share_refused})", self._state_dir)
         return mechanism.held(held.key, self._state_dir)
@@ -483,7 +515,10 @@ class Jobs:
 
     def _ended(self, held: Held, record: ExitRecord) -> None:
         self._fault("exit-seen")
-        self._close_books(held, ended_report(held.key, held.checkpoint.generation, record))
+        report = ended_report(held.key, held.checkpoint.generation, record)
+        if held.verdict:
+            report = report.model_copy(update={"reason": held.verdict[:400]})
+        self._close_books(held, report)
 
     def _died(self, held: Held) -> None:
         """The supervisor was killed: end what it left, and say that nobody knows how the command ended."""

@@ -1,4 +1,4 @@
-"""From work to what a supervisor and a mechanism are told. Pure but for looking at device nodes.
+"""From work to what a supervisor and a mechanism are told. Pure but for looking at device nodes and simulated cards.
 
 Decides as whom a job runs: in a root's pool as the account the server named, else as the agent itself, and
 never as anybody else.
@@ -17,6 +17,8 @@ from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
+from gpupool.probes.contract import Probe
+from gpupool.probes.simulated import SimulatedProbe
 from gpupool.wire.fleet import ReportIn, WorkOut
 
 NO_LIMIT = -1
@@ -35,8 +37,6 @@ class LaunchSettings:
     log_max_bytes: int = 16 << 20
     log_files: int = 4
     attach_seconds: int = 30
-    fence_reaction: str = "warn"
-    """What befalls a fenced job that has more than its share: warn, freeze or kill."""
 
     @property
     def base(self) -> str:
@@ -53,6 +53,11 @@ def base_of(uid: int) -> str:
     return ROOT_BASE if uid == 0 else f"/tmp/gpupool-{uid}"
 
 
+def machine_file(agent_dir: Path, node: str) -> Path:
+    """The file that stands for a simulated node's cards. Every user's jobs reach it."""
+    return agent_dir / "simgpu" / node / "machine"
+
+
 @dataclass(frozen=True)
 class SimulatedNode:
     """The directory with the file of a node's simulated cards; by uuid what a context costs and the granule, bytes."""
@@ -61,11 +66,19 @@ class SimulatedNode:
     costs: Mapping[str, tuple[int, int]]
 
 
+def simulated_node(probe: Probe) -> SimulatedNode | None:
+    """The simulated machine behind a probe, its file made if need be; None for real cards and without a file."""
+    if not isinstance(probe, SimulatedProbe) or probe.machine_file is None:
+        return None
+    costs = {card.uuid: (card.context_bytes, card.granule_bytes) for card in probe.machine_cards()}
+    return SimulatedNode(probe.machine_file.parent, costs)
+
+
 def view_of(
     work: WorkOut,
     settings: LaunchSettings,
     nodes: Mapping[str, tuple[Device, ...]],
-    simulated: Mapping[str, SimulatedNode] = MappingProxyType({}),
+    probes: Mapping[str, Probe] = MappingProxyType({}),
 ) -> AllocationView:
     """What a mechanism needs to know. Raises NotFound when a card is not on this agent's nodes now."""
     cards = {device.uuid: (name, device) for name, devices in nodes.items() for device in devices}
@@ -74,7 +87,7 @@ def view_of(
         gone = f"card {missing[0].uuid} is not on this node now" if missing else "it has no card"
         raise NotFound(f"allocation {work.allocation}: {gone}", hint="the job is placed again")
     node = cards[work.seats[0].uuid][0]
-    machine = simulated.get(node)
+    machine = simulated_node(probes[node]) if node in probes else None
     costs = machine.costs if machine else {}
     granted = [
         GrantedDevice(cards[s.uuid][1], s.gpu_milli, s.memory_bytes, *costs.get(s.uuid, (None, None)))

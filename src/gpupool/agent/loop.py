@@ -26,8 +26,9 @@ from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
 from gpupool.agent.jobs import Jobs
-from gpupool.agent.launch import LaunchSettings
+from gpupool.agent.launch import LaunchSettings, base_of
 from gpupool.agent.observer import Observer
+from gpupool.agent.reconciler import Reconciler
 from gpupool.agent.reports import Api, Backoff, Reporter
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
@@ -57,6 +58,15 @@ class AgentConfig:
     heartbeat_seconds: int = HEARTBEAT_SECONDS
     log_max_bytes: int = 16 << 20
     log_files: int = 4
+    fence_reaction: str | None = None
+    """What befalls a fenced job that has more than its share: warn, freeze, kill; None: as suits the pool."""
+
+
+def default_reaction(owner_uid: int) -> str:
+    """Root's pool serves people who did not agree to be crowded out: it ends who does. In one's own pool the fence is
+    advice, and the only one that an end would hurt is its owner.
+    """
+    return "kill" if owner_uid == 0 else "warn"
 
 
 class Agent:
@@ -86,7 +96,8 @@ class Agent:
             self._reporter.put,
             cgroups_for=self._cgroups_for,
             fault=fault,
-            changed=lambda: self._observer.changed(),
+            changed=self._jobs_changed,
+            probes=self._probes,
             sampled=lambda sample: self._reporter.put_samples((), (sample,)),
         )
         self._observer = Observer(
@@ -96,6 +107,15 @@ class Agent:
             wall,
             config.sample_seconds,
             ledgers=self.jobs.ledgers,
+        )
+        self._reconciler = Reconciler(
+            self._probes,
+            paths.agent,
+            base_of(config.owner_uid),
+            config.fence_reaction or default_reaction(config.owner_uid),
+            self.jobs.fenced,
+            self.jobs.tell_finding,
+            self.jobs.condemn,
         )
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()
@@ -122,6 +142,7 @@ class Agent:
         self.jobs.recover()
         self._reporter.start()
         self._observer.start()
+        self._reconciler.start()
         self._thread.start()
         self._begun = True
 
@@ -132,6 +153,7 @@ class Agent:
             self._reporter.close()
             self.jobs.close()
             self._observer.close()
+            self._reconciler.close()
 
     def join(self, seconds: float = 10.0) -> None:
         """Wait for what is under way; a long poll that the server still holds is left to end by itself."""
@@ -140,6 +162,7 @@ class Agent:
         self.jobs.join(seconds)
         self._reporter.join(seconds)
         self._observer.join(seconds)
+        self._reconciler.join(seconds)
         os.close(self._lock_file)
 
     # Working -------------------------------------------------------------------------------------------
@@ -206,6 +229,7 @@ class Agent:
         self._machines = {name: probe.scan() for name, probe in self._probes.items()}
         self.jobs.know_cards({name: machine.devices for name, machine in self._machines.items()})
         self._observer.know(self._machines)
+        self._reconciler.know(self._machines)
 
     def _rescan(self) -> bool:
         """Look whether real cards came or went; simulated ones never do."""
@@ -230,6 +254,10 @@ class Agent:
 
     def _cgroups_for(self, job: str) -> tuple[str, ...]:
         return job_cgroups(self._cgroups, self._config.pool_id, job)
+
+    def _jobs_changed(self) -> None:
+        self._observer.changed()
+        self._reconciler.changed()
 
     # Told ----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Looking at cards and jobs while there is something to see: samples of use, and news of health.
 
 Asleep while no job runs; real cards are looked at with each heartbeat as well, because others may use them.
-Foreign processes are shown and never touched. Simulated cards have no use to tell of, only health.
+Foreign processes are shown and never touched.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class Observer:
     def _usages(self) -> dict[str, DeviceUsage]:
         found: dict[str, DeviceUsage] = {}
         for name, machine in self._machines.items():
-            if not machine.simulated:
-                found |= self._probes[name].observe([device.uuid for device in machine.devices])
+            seen = self._probes[name].observe([device.uuid for device in machine.devices])
+            found |= {uuid: usage for uuid, usage in seen.items() if usage != DeviceUsage()}
         return found
 
     def _device_samples(self, usages: Mapping[str, DeviceUsage], ours: Mapping[str, TreeUsage]) -> list[DeviceSample]:

@@ -95,6 +95,9 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
             _progress(write, row, report)
         elif report.state == "resized":
             _resized(write, row, report, told)
+        elif report.state == "noticed":
+            data = {"name": row.name, "found": report.reason}
+            write.event(f"fence.{report.notice or 'noticed'}", row.job, tenant_id=row.tenant_id, data=data)
         else:
             release[row.allocation_id] = row.tenant_id
             _ended(write, row, report, told)

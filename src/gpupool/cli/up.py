@@ -27,6 +27,7 @@ _PASSED_ON = (
     ("tls_key", "--tls-key"),
     ("store", "--store"),
     ("node_name", "--node-name"),
+    ("fence_reaction", "--fence-reaction"),
 )
 
 
@@ -55,6 +56,11 @@ def register(parser: Parser) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="its private key")
     parser.add_argument("--store", metavar="URL", help="a PostgreSQL database instead of SQLite in the state directory")
     parser.add_argument("--node-name", metavar="NAME", help="what this machine is called (default: node-1)")
+    parser.add_argument(
+        "--fence-reaction",
+        choices=("warn", "freeze", "kill"),
+        help="when a fenced job has more than its share (default: kill as root, else warn)",
+    )
     parser.add_argument("-d", "--detach", action="store_true", help="return when the pool answers; it goes on")
 
 

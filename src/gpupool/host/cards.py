@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpupool.agent.faults import fault_from
+from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadMachine
@@ -17,6 +18,9 @@ from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 
+MADE_AT_ONCE = 32
+"""Simulated nodes whose cards' files are there when the pool is; those of more are made with their first job."""
+
 
 @dataclass(frozen=True)
 class Cards:
@@ -25,6 +29,7 @@ class Cards:
     probes: Mapping[str, Probe]
     machines: tuple[Machine, ...]
     simulated: bool
+    fence_reaction: str | None = None
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -39,7 +44,13 @@ class Cards:
 
     def agent(self, pool_id: str, paths: PoolPaths) -> Agent:
         """The embedded agent: it speaks to the server over the pool's own socket, as a remote one would."""
-        config = AgentConfig(name=self.node_names[0], pool_id=pool_id, owner_uid=os.geteuid(), owner_gid=os.getegid())
+        config = AgentConfig(
+            name=self.node_names[0],
+            pool_id=pool_id,
+            owner_uid=os.geteuid(),
+            owner_gid=os.getegid(),
+            fence_reaction=self.fence_reaction,
+        )
         settings = ClientSettings(state_dir=str(paths.root))
         return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
 
@@ -50,8 +61,10 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
         machines = parse_sim(marker.sim, marker.pool_id)
         control = paths.root / "simulated"
         control.mkdir(mode=0o700, exist_ok=True)
-        probes = {machine.name: SimulatedProbe(machine, control) for machine in machines}
-        return Cards(probes, machines, simulated=True)
+        probes = {one.name: SimulatedProbe(one, control, machine_file(paths.agent, one.name)) for one in machines}
+        for made in list(probes.values())[:MADE_AT_ONCE]:
+            made.machine_cards()
+        return Cards(probes, machines, simulated=True, fence_reaction=marker.fence_reaction)
     probe, answers = first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
@@ -59,4 +72,4 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
             f"no card was found on this machine ({said})",
             hint="try it with simulated ones:  gpupool up --sim 4xL40S",
         )
-    return Cards({marker.node_name: probe}, (probe.scan(),), simulated=False)
+    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+REACTIONS = ("warn", "freeze", "kill")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -20,6 +22,7 @@ class Options:
     node_name: str | None = None
     ready_fd: int | None = None
     agent: bool = True
+    fence_reaction: str | None = None
 
 
 def parse(argv: Sequence[str]) -> tuple[str, Options]:
@@ -38,6 +41,7 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     parser.add_argument("--node-name")
     parser.add_argument("--ready-fd", type=int, help="where to say that the pool is ready, or why it is not")
     parser.add_argument("--no-agent", action="store_false", dest="agent", help="the node's agent runs elsewhere")
+    parser.add_argument("--fence-reaction", choices=REACTIONS, help="when a fenced job has more than its share")
     given = vars(parser.parse_args(argv))
     given["listen"] = tuple(given["listen"])
     given["state_dir"] = given["state_dir"].absolute()

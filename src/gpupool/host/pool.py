@@ -107,6 +107,7 @@ def _marker(known: Marker | None, options: Options) -> Marker:
         known,
         node_name=options.node_name or known.node_name,
         store=options.store or known.store,
+        fence_reaction=options.fence_reaction or known.fence_reaction,
         listeners=options.listen or known.listeners,
         pid=os.getpid(),
     )

@@ -29,6 +29,8 @@ class Marker:
     store: str | None = None
     """Database URL; None is SQLite in the state directory."""
     listeners: tuple[str, ...] = ()
+    fence_reaction: str | None = None
+    """What befalls a fenced job that has more than its share; None: as suits the pool."""
     pid: int | None = None
     begun: bool = False
     """The database was there once: one that is missing is a loss, never a fresh start."""

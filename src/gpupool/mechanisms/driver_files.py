@@ -245,6 +245,12 @@ class Libraries:
                 os.replace(new, self.root / name)
 
 
+def known_drivers(state_dir: Path) -> frozenset[int]:
+    """Inodes of every libcuda that a job may have mapped: this host's, and ours."""
+    ours = (state_dir / "fence").glob(f"*/*/{CUDA}")
+    return frozenset(path.stat().st_ino for path in (*ours, *installed_driver().files.get(CUDA, ())))
+
+
 def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o755)

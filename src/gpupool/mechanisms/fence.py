@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,13 @@ from gpupool.mechanisms import regions
 from gpupool.mechanisms.bookkeeping import SHARE_FILE, share_document, share_problem, size_problem
 from gpupool.mechanisms.calibration import calibration_of
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, Mount, Observed, Prepared, Step
-from gpupool.mechanisms.driver_files import Libraries, Sight, installed_driver, simulated_libraries, templates
+from gpupool.mechanisms.driver_files import (
+    Libraries,
+    Sight,
+    installed_driver,
+    simulated_libraries,
+    templates,
+)
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
 from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
 from gpupool.mechanisms.simulation import machine_sight
@@ -57,7 +63,7 @@ class Fence:
             return f"there is no fence for cards of {others[0]}"
         if len(view.granted) > regions.MAX_DEVICES:
             return f"{len(view.granted)} cards, {regions.MAX_DEVICES} is the most"
-        return size_problem(view) or _missing_parts(view.granted)
+        return size_problem(view) or _missing_parts(view.granted, view.machine)
 
     def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
         if reason := self.refuses(view):
@@ -182,6 +188,27 @@ def level_of(view: AllocationView, sight: Sight) -> tuple[FenceLevel, str]:
     )
 
 
+@dataclass(frozen=True)
+class FencedFiles:
+    """Where the files of a fenced allocation are and what they must say."""
+
+    limits: Path
+    usage: Path
+    uuids: tuple[str, ...]
+    wanted: Limits
+
+
+def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
+    """None for an allocation without a fence, and while it is being changed."""
+    book = NoteBook(state_dir)
+    note = book.read(allocation)
+    if note is None or note.mechanism != Fence.name or note.step is not Step.PREPARED:
+        return None
+    folder, limits = book.folder(allocation), _limits_of(note.made)
+    uuids = tuple(device.uuid for device in limits.devices)
+    return FencedFiles(folder / "share/limits", folder / "usage/region", uuids, limits)
+
+
 def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
     """What the processes of an allocation say they use; None when it has no fence. Raises RegionDamaged."""
     book = NoteBook(state_dir)
@@ -192,10 +219,12 @@ def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
     return regions.read_usage(book.folder(allocation) / "usage/region", uuids)
 
 
-def _missing_parts(granted: Iterable[GrantedDevice]) -> str:
+def _missing_parts(granted: Iterable[GrantedDevice], machine: Path | None) -> str:
     if templates() is None:
         return "gpupool-native has no fence libraries here"
     if any(grant.device.simulated for grant in granted):
+        if machine is None:
+            return "its node has no file of its simulated cards"
         return "" if simulated_libraries() else "gpupool-native has no simulated driver here"
     return "" if installed_driver().files else "no libcuda.so.1 was found on this host"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gpupool.model.device import Device, DeviceUsage, Health
 from gpupool.model.topology import Topology
@@ -49,6 +49,15 @@ class HealthEvent:
     health: Health
     reason: str
     xid: int | None = None
+
+
+@runtime_checkable
+class TimesProcesses(Protocol):
+    """A probe that can say how much of a card's time a process had."""
+
+    def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+        """Nanoseconds in which something of the process ran since it came, by card and pid."""
+        ...
 
 
 class Probe(Protocol):

@@ -27,7 +27,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.document import check_size, known_model, read_machine, read_machines
-from gpupool.probes.simgpu import LOST_XID, SimulatedMachine, usages
+from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, usages
 
 CONTROL_FILE = "health.json"
 
@@ -112,6 +112,28 @@ class SimulatedProbe:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
                 known |= usages(cards, known)
         return known
+
+    @property
+    def machine_file(self) -> Path | None:
+        return self._file
+
+    def machine_cards(self) -> tuple[SimulatedCard, ...]:
+        """What the machine's file says of its cards; the file is made if it is not there. None without a file."""
+        if self._file is None:
+            return ()
+        ensure_machine(self._file, self._machine)
+        self._file.parent.chmod(0o755)  # whatever the umask: jobs of every user reach it
+        with SimulatedMachine(self._file) as cards:
+            return cards.cards
+
+    def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+        """Nanoseconds in which a kernel of a process ran, by card and pid."""
+        if self._file is None:
+            return {}
+        with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
+            known = {card.uuid for card in cards.cards}
+            return {uuid: {use.pid: use.gpu_ns for use in cards.processes(uuid)} for uuid in uuids if uuid in known}
+        return {}
 
     def health(self) -> Mapping[str, tuple[Health, str]]:
         return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}

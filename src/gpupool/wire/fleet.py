@@ -152,15 +152,17 @@ class WorkPage(Wire):
 class ReportIn(Wire):
     """What became of an allocation. `ended` says that nothing of it is left on the node.
 
-    `resized` says that the limits of this generation are in force, and what was in use then.
+    `resized` says that the limits of this generation are in force, and what was in use then; `noticed` that its fence
+    found what `notice` names, and in `reason` what was done about it.
     """
 
     allocation: str = Field(max_length=16)
     generation: int
-    state: Literal["prepared", "running", "resized", "ended", "lost", "not_started"]
+    state: Literal["prepared", "running", "resized", "noticed", "ended", "lost", "not_started"]
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"
     fence_why: str = Field("", max_length=FENCE_WHY)
+    notice: str = Field("", max_length=32)
     reason: str = Field("", max_length=400)
     exit_code: int | None = None
     signal: int | None = None

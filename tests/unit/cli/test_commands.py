@@ -49,6 +49,7 @@ STOPPED = ("ended", job(state="stopped", signal=15, reason="max time of 2s reach
 def test_the_grant_names_both_numbers_card_model_and_fence() -> None:
     assert grant_line(job()) == "0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200, SIMULATED) · fence: none"
     assert grant_line(job(simulated=False)).endswith("on node-1:0 (H200) · fence: none")
+    assert grant_line(job(fence="advisory", fence_why="it is yours")).endswith("fence: advisory (it is yours)")
 
 
 def test_into_a_pipe_run_says_why_it_waits_and_unchosen_ends_only(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,12 +306,13 @@ def test_up_passes_its_options_on_with_files_by_their_full_path(
         tls_key=None,
         store=None,
         node_name="n",
+        fence_reaction="freeze",
         listen=["h:1", ":2"],
         insecure_http=True,
     )
     assert up.host_words(options) == [  # type: ignore[arg-type]
         "--sim", "4xL40S", "--tls-cert", str(tmp_path / "a.pem"), "--node-name", "n",
-        "--listen", "h:1", "--listen", ":2", "--insecure-http",
+        "--fence-reaction", "freeze", "--listen", "h:1", "--listen", ":2", "--insecure-http",
     ]  # fmt: skip
 
 

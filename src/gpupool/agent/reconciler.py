@@ -1,0 +1,224 @@
+"""Looking, while fenced jobs run, whether their cards say the same as their ledgers; and answering when not.
+
+The ledger is the job's own to write, so it is a claim. What the card says of a process (the probe), what the process
+has mapped and which limits it sees (/proc) are not. A difference is told as an event and answered as the pool was
+told: warn, freeze or kill. Asleep while no fenced job runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpupool.agent import process_look
+from gpupool.agent.findings import CardProcess, Comparison, Finding, compare
+from gpupool.agent.usage import read_processes, trees
+from gpupool.base.errors import GpupoolError
+from gpupool.mechanisms.driver_files import known_drivers
+from gpupool.mechanisms.fence import FencedFiles, fenced_files
+from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, read_limits, read_usage
+from gpupool.probes.contract import Machine, Probe, TimesProcesses
+
+BUSY_SECONDS: Final = 0.4
+"""Between looks while a fenced job's process has a card; so anything is noticed within a second."""
+QUIET_SECONDS: Final = 0.8
+REACTIONS: Final = ("warn", "freeze", "kill")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FencedJob:
+    """A running job whose allocation has a fence. `mounted` is false where only variables could be set."""
+
+    job: str
+    allocation: str
+    supervisor_pid: int
+    mounted: bool = True
+
+
+class Reconciler:
+    """`fenced` lists the jobs to look after; `tell` takes a finding and what was done; `kill` ends a job."""
+
+    def __init__(
+        self,
+        probes: Mapping[str, Probe],
+        state_dir: Path,
+        base: str,
+        reaction: str,
+        fenced: Callable[[], Sequence[FencedJob]],
+        tell: Callable[[FencedJob, Finding, str], None],
+        kill: Callable[[FencedJob, str], None],
+    ) -> None:
+        self._probes, self._state_dir, self._base, self._reaction = dict(probes), state_dir, base, reaction
+        self._fenced, self._tell, self._kill = fenced, tell, kill
+        self._node_of: dict[str, str] = {}
+        self._libraries: dict[str, frozenset[int]] = {}
+        self._told: dict[str, set[tuple[str, int]]] = {}
+        self._unaccounted: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self._wake = threading.Condition()
+        self._closing = self._busy = False
+        self._thread = threading.Thread(target=self._run, name="agent-reconciler", daemon=True)
+
+    def know(self, machines: Mapping[str, Machine]) -> None:
+        """What the last scan found, by node."""
+        self._node_of = {device.uuid: name for name, machine in machines.items() for device in machine.devices}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+
+    def join(self, seconds: float | None = None) -> None:
+        self._thread.join(seconds)
+
+    def changed(self) -> None:
+        """Jobs begin or end to run."""
+        with self._wake:
+            self._wake.notify()
+
+    def unaccounted(self, allocation: str) -> Mapping[str, Mapping[int, int]] | None:
+        """Bytes beyond the ledger by the last look, by uuid and pid; None before the first."""
+        return self._unaccounted.get(allocation)
+
+    def _run(self) -> None:
+        while self._next():
+            try:
+                self.look()
+            except (GpupoolError, OSError) as error:
+                log.warning("could not compare cards and ledgers: %s", error)
+
+    def _next(self) -> bool:
+        """Sleep until the next look, or for good while no fenced job runs; False when closing."""
+        with self._wake:
+            while not (self._closing or self._fenced()):
+                self._wake.wait()
+            if not self._closing:
+                self._wake.wait_for(lambda: self._closing, BUSY_SECONDS if self._busy else QUIET_SECONDS)
+            return not self._closing
+
+    def look(self) -> None:
+        """One comparison of every fenced job."""
+        jobs = list(self._fenced())
+        files = {one.allocation: fenced_files(one.allocation, self._state_dir) for one in jobs}
+        looked = [(one, known) for one in jobs if (known := files[one.allocation]) is not None]
+        before = {one.allocation: _usage(known) for one, known in looked}
+        seen = self._card_processes(looked)
+        self._busy = False
+        for one, known in looked:
+            self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}))
+        live = {one.allocation for one in jobs}
+        for kept in (self._told, self._unaccounted, self._libraries):
+            for gone in kept.keys() - live:
+                del kept[gone]
+
+    def _card_processes(
+        self, looked: Iterable[tuple[FencedJob, FencedFiles]]
+    ) -> dict[int, dict[str, list[CardProcess]]]:
+        """Every process of these jobs on their cards: by supervisor, then by card."""
+        by_node: dict[str, set[str]] = {}
+        for _, known in looked:
+            for uuid in known.uuids:
+                by_node.setdefault(self._node_of.get(uuid, ""), set()).add(uuid)
+        by_node.pop("", None)  # cards that are gone
+        roots = frozenset(one.supervisor_pid for one, _ in looked)
+        found: dict[int, dict[str, list[CardProcess]]] = {}
+        for node, uuids in by_node.items():
+            probe = self._probes[node]
+            times = probe.process_times(sorted(uuids)) if isinstance(probe, TimesProcesses) else {}
+            for uuid, usage in probe.observe(sorted(uuids)).items():
+                for process in usage.processes or ():
+                    root = next((pid for pid in process_look.parents(process.pid) if pid in roots), None)
+                    if root is not None and process_look.is_alive(process.pid):
+                        had = times.get(uuid, {}).get(process.pid)
+                        here = CardProcess(process_look.names(process.pid), process.memory_bytes or 0, had)
+                        found.setdefault(root, {}).setdefault(uuid, []).append(here)
+        return found
+
+    def _look_at(
+        self,
+        one: FencedJob,
+        known: FencedFiles,
+        before: FenceUsage | str,
+        cards: Mapping[str, list[CardProcess]],
+    ) -> None:
+        after = _usage(known)
+        findings: list[Finding] = []
+        result = Comparison()
+        try:
+            limits = read_limits(known.limits)
+        except (OSError, RegionDamaged) as error:
+            limits = known.wanted
+            findings.append(Finding("limits", f"its limits page was changed: {error}"))
+        if limits != known.wanted:
+            findings.append(Finding("limits", "its limits page says other than what was granted"))
+        if isinstance(before, str) or isinstance(after, str):
+            findings.append(Finding("region", after if isinstance(after, str) else str(before)))
+        else:
+            result = compare(known.wanted, before, after, cards)
+            findings += result.findings
+            self._busy = self._busy or bool(cards) or bool(after.processes)
+        pids = {process.pid for processes in cards.values() for process in processes}
+        findings += self._looked_into(one, known, pids)
+        self._unaccounted[one.allocation] = result.unaccounted
+        self._answer(one, findings)
+
+    def _looked_into(self, one: FencedJob, known: FencedFiles, pids: Collection[int]) -> list[Finding]:
+        """What the job's processes on the cards have mapped, and which limits they see."""
+        findings = []
+        expected = os.stat(known.limits)
+        libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir))
+        for pid in sorted(pids):
+            if path := process_look.other_driver(pid, libraries):
+                findings.append(Finding("driver", f"process {pid} has another CUDA driver mapped: {path}", pid))
+            if one.mounted and process_look.sees_other_file(pid, f"{self._base}/share/limits", expected):
+                findings.append(Finding("mount", f"process {pid} does not see its limits at {self._base}/share", pid))
+        return findings
+
+    def _answer(self, one: FencedJob, findings: Sequence[Finding]) -> None:
+        """Each finding is told once while it lasts; the reaction is repeated, since it can be undone."""
+        told = self._told.setdefault(one.allocation, set())
+        for finding in findings:
+            if (finding.kind, finding.pid) not in told:
+                log.warning("job %s: %s: %s (%s)", one.job, finding.kind, finding.text, self._reaction)
+                self._tell(one, finding, self._reaction)
+        self._told[one.allocation] = {(finding.kind, finding.pid) for finding in findings}
+        if findings and self._reaction == "kill":
+            self._kill(one, findings[0].text)
+        elif findings and self._reaction == "freeze":
+            freeze(one.supervisor_pid)
+
+
+def freeze(supervisor_pid: int) -> int:
+    """Stop every process below a supervisor, also those that are forked meanwhile; how many were stopped."""
+    stopped: set[int] = set()
+    while True:
+        tree = trees(read_processes(), [supervisor_pid]).get(supervisor_pid)
+        fresh = (tree.pids if tree else frozenset()) - stopped
+        if not fresh:
+            return len(stopped)
+        for pid in fresh:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except (ProcessLookupError, PermissionError) as error:
+                log.info("process %d could not be stopped: %s", pid, error)
+        stopped |= fresh
+
+
+def _usage(known: FencedFiles) -> FenceUsage | str:
+    """What the ledger says, or how it is damaged."""
+    try:
+        return read_usage(known.usage, known.uuids)
+    except FileNotFoundError:
+        return "its usage file is gone"
+    except RegionDamaged as error:
+        return f"its usage file is damaged: {error}"

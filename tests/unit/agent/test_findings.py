@@ -1,0 +1,68 @@
+"""A ledger against what the card says: what is accounted for, what is not, and how much doubt each gets."""
+
+import pytest
+
+from gpupool.agent.findings import LEAST_TOLERANCE_BYTES, MIB, CardProcess, compare
+from gpupool.mechanisms.regions import DeviceLimit, FenceDeviceUsage, FenceProcess, FenceUsage, Limits
+
+CARD = "GPU-51090000-0000-0000-0000-0000000000ff"
+SHARE = 1000 * MIB
+LIMITS = Limits("al-1", "job-1", "physics", "soft", (DeviceLimit(CARD, SHARE, 48 << 30, 100 * MIB),))
+
+
+def ledger(**by_pid: int) -> FenceUsage:
+    """`p10=300`: process 10 has 300 MiB by its ledger."""
+    processes = [
+        FenceProcess(int(name[1:]), 1, False, {CARD: FenceDeviceUsage(committed_bytes=size * MIB, gpu_ns=10**9)})
+        for name, size in by_pid.items()
+    ]
+    return FenceUsage(tuple(processes), {CARD: 0}, {CARD: FenceDeviceUsage()})
+
+
+def on_card(pid: int, size: int, gpu_ns: int | None = None, *others: int) -> CardProcess:
+    return CardProcess((pid, *others), size * MIB, gpu_ns)
+
+
+def test_a_ledger_that_says_what_the_card_says_is_no_finding() -> None:
+    result = compare(LIMITS, ledger(p10=300), ledger(p10=300), {CARD: [on_card(10, 300, 10**9)]})
+    assert (result.findings, result.unaccounted) == ((), {CARD: {}})
+
+
+@pytest.mark.parametrize(("before", "after"), [(300, 100), (100, 300)])
+def test_memory_taken_or_given_back_while_we_look_is_accounted_for(before: int, after: int) -> None:
+    result = compare(LIMITS, ledger(p10=before), ledger(p10=after), {CARD: [on_card(10, 300)]})
+    assert (result.findings, result.unaccounted[CARD]) == ((), {})
+
+
+def test_a_process_without_a_slot_is_named_whatever_it_holds() -> None:
+    (finding,) = compare(LIMITS, ledger(), ledger(p11=5), {CARD: [on_card(10, 0)]}).findings
+    assert (finding.kind, finding.pid) == ("unregistered", 10)
+
+
+def test_a_process_that_registered_while_we_looked_is_no_stranger() -> None:
+    assert compare(LIMITS, ledger(), ledger(p10=1), {CARD: [on_card(10, 1)]}).findings == ()
+
+
+def test_a_slot_that_says_its_pid_inside_a_namespace_is_recognised() -> None:
+    assert compare(LIMITS, ledger(p2=50), ledger(p2=50), {CARD: [on_card(4711, 50, None, 2)]}).findings == ()
+
+
+def test_memory_beyond_the_ledger_is_a_figure_at_once_and_a_finding_beyond_the_tolerance() -> None:
+    doubt = max(LEAST_TOLERANCE_BYTES, LIMITS.devices[0].context_bytes // 4) // MIB
+    small = compare(LIMITS, ledger(p10=100), ledger(p10=100), {CARD: [on_card(10, 100 + doubt)]})
+    assert (small.findings, small.unaccounted) == ((), {CARD: {10: doubt * MIB}})
+    (finding,) = compare(LIMITS, ledger(p10=100), ledger(p10=100), {CARD: [on_card(10, 101 + doubt)]}).findings
+    assert (finding.kind, finding.pid) == ("memory", 10)
+    assert f"{doubt + 1} MiB" in finding.text
+
+
+def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:
+    (finding,) = compare(LIMITS, ledger(p10=1100), ledger(p10=1100), {CARD: [on_card(10, 1100)]}).findings
+    assert (finding.kind, finding.pid) == ("over", 0)
+    assert "its share is 1000 MiB" in finding.text
+
+
+@pytest.mark.parametrize(("gpu_ms", "found"), [(1000, False), (1250, False), (1251, True), (9000, True)])
+def test_time_that_was_never_measured_is_found_beyond_what_a_batch_may_lag(gpu_ms: int, found: bool) -> None:
+    result = compare(LIMITS, ledger(p10=1), ledger(p10=1), {CARD: [on_card(10, 1, gpu_ms * 10**6)]})
+    assert [finding.kind for finding in result.findings] == (["time"] if found else [])
