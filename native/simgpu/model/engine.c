@@ -42,9 +42,9 @@ int engine_context_create(struct engine *engine, uint32_t card, uint64_t owner, 
         if (c->owner)
             continue;
         clear_context(c, card);
+        engine->high_water = i >= engine->high_water ? i + 1 : engine->high_water;
         STEP();
         c->owner = owner;
-        engine->high_water = i >= engine->high_water ? i + 1 : engine->high_water;
         return (int)i;
     }
     return -ENOSPC;

@@ -16,15 +16,24 @@ const struct engine_context *engine_context_seen(const struct engine *engine, ui
     return engine_context_of((struct engine *)(uintptr_t)engine, context);
 }
 
+/* One never used in this context may hold what an earlier context left in it. */
+static int take_fresh(struct engine_context *c)
+{
+    if (c->fresh >= ENGINE_ITEMS)
+        return -1;
+    c->item[c->fresh].state = ITEM_FREE;
+    STEP();
+    return (int)c->fresh++;
+}
+
 /* A free item's index, or -1. */
 int engine_take_item(struct engine_context *c)
 {
     uint32_t i = c->free;
-    if (i) {
-        c->free = c->item[i - 1].next;
-        return (int)i - 1;
-    }
-    return c->fresh < ENGINE_ITEMS ? (int)c->fresh++ : -1;
+    if (!i)
+        return take_fresh(c);
+    c->free = c->item[i - 1].next;
+    return (int)i - 1;
 }
 
 static void give_item(struct engine_context *c, uint32_t i)

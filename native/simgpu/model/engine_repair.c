@@ -99,9 +99,10 @@ static void repair_card(const struct engine *engine, struct engine_card *card)
 
 void engine_repair(struct engine *engine)
 {
-    engine->high_water = ENGINE_CONTEXTS;
+    if (engine->high_water > ENGINE_CONTEXTS)
+        engine->high_water = ENGINE_CONTEXTS;
     forget_work(engine);
-    for (uint32_t i = 0; i < ENGINE_CONTEXTS; i++) {
+    for (uint32_t i = 0; i < engine->high_water; i++) { /* what lies beyond was never touched and takes no room */
         struct engine_context *c = &engine->context[i];
         if (c->owner && c->card < engine->config.cards)
             repair_context(engine, i);
@@ -152,7 +153,7 @@ static const char *check_context(const struct engine *engine, uint32_t context)
 
 const char *engine_check(const struct engine *engine)
 {
-    for (uint32_t i = 0; i < ENGINE_CONTEXTS; i++) {
+    for (uint32_t i = 0; i < engine->high_water; i++) {
         const char *wrong = engine->context[i].owner ? check_context(engine, i) : NULL;
         if (wrong)
             return wrong;
