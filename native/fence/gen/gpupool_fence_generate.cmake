@@ -1,5 +1,7 @@
 # gpupool_fence_generate(TARGET driver|nvml): adds to a library what is generated of the classified table, and what asks
-# about it. After each link TARGET-unwritten.txt beside the library lists the handlers `own` that nobody has written.
+# about it. A handler `own` that nobody has written is a function that the link misses. While new symbols are classified,
+# GPUPOOL_FENCE_UNWRITTEN lets such handlers pass through and lists them in TARGET-unwritten.txt beside the library.
+option(GPUPOOL_FENCE_UNWRITTEN "Let handlers that nobody has written pass through, and list them" OFF)
 set(GPUPOOL_FENCE_GEN_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(gpupool_fence_generate target side)
@@ -28,8 +30,8 @@ function(gpupool_fence_generate target side)
   foreach(file ${made})
     set_source_files_properties("${file}" PROPERTIES GENERATED TRUE)
   endforeach()
-  target_sources(${target} PRIVATE "${into}/${prefix}_wrappers.c" "${into}/${prefix}_defaults.c"
-    "${into}/${prefix}_table.c" "${GPUPOOL_FENCE_GEN_DIR}/table.c" "${GPUPOOL_FENCE_GEN_DIR}/exports.c")
+  target_sources(${target} PRIVATE "${into}/${prefix}_wrappers.c" "${into}/${prefix}_table.c"
+    "${GPUPOOL_FENCE_GEN_DIR}/table.c" "${GPUPOOL_FENCE_GEN_DIR}/exports.c")
   if(side STREQUAL driver)
     target_sources(${target} PRIVATE "${GPUPOOL_FENCE_GEN_DIR}/lookup.c")
   endif()
@@ -37,7 +39,11 @@ function(gpupool_fence_generate target side)
   target_link_libraries(${target} PRIVATE gpupool_cuda_headers)
   # What is ours is ours: nobody's function of the same name takes the place of one of these inside the library.
   set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden)
-  target_link_options(${target} PRIVATE -Wl,-Bsymbolic)
+  target_link_options(${target} PRIVATE -Wl,-Bsymbolic -Wl,-z,defs)
+  if(NOT GPUPOOL_FENCE_UNWRITTEN)
+    return()
+  endif()
+  target_sources(${target} PRIVATE "${into}/${prefix}_defaults.c")
   add_custom_command(TARGET ${target} POST_BUILD
     COMMAND "${GPUPOOL_PYTHON}" -B "${GPUPOOL_FENCE_GEN_DIR}/unwritten.py" --nm "${CMAKE_NM}" "$<TARGET_FILE:${target}>"
             "$<TARGET_FILE_DIR:${target}>/${target}-unwritten.txt"

@@ -58,4 +58,13 @@ static inline uint64_t fence_sum_fabric(const CUDA_FABRIC_COPY_BATCH_OP *operati
     return sum;
 }
 
+/* One cooperative kernel on several cards, from a time before groups spanned launches: described as work of the first. */
+static inline uint64_t fence_sum_blocks(const CUDA_LAUNCH_PARAMS *launches, unsigned int count)
+{
+    uint64_t sum = 0;
+    for (unsigned int i = 0; launches && i < count; i++)
+        sum += FENCE_BLOCKS(&launches[i]);
+    return sum;
+}
+
 #endif

@@ -30,6 +30,11 @@ _BLOCKS = (
     ({"config": "CUlaunchConfig *"}, "FENCE_BLOCKS(config)"),
     ({"grid_width": "", "grid_height": ""}, "(uint64_t)grid_width * (uint64_t)grid_height"),
     ({"f": "CUfunction"}, "1"),
+    ({"launchParamsList": "CUDA_LAUNCH_PARAMS *", "numDevices": ""}, "fence_sum_blocks(launchParamsList, numDevices)"),
+)
+_KEYS = (
+    ({"f": "CUfunction"}, "f"),
+    ({"launchParamsList": "CUDA_LAUNCH_PARAMS *"}, "launchParamsList ? launchParamsList[0].function : NULL"),
 )
 _DIRECTIONS = (
     (r"Hto[DA]", "FENCE_COPY_TO_DEVICE"),
@@ -93,6 +98,8 @@ def _stream(symbol: Symbol) -> str | None:
             return each.name
         if "CUlaunchConfig" in each.type:
             return f"{each.name} ? {each.name}->hStream : NULL"
+        if each.type == "CUDA_LAUNCH_PARAMS *":
+            return f"{each.name} ? {each.name}[0].hStream : NULL"
     return None
 
 
@@ -106,7 +113,7 @@ def _fields(symbol: Symbol, kind: str) -> dict[str, str]:
 
 
 def _launch(symbol: Symbol) -> str:
-    return _filled(_fields(symbol, "KERNEL") | {"key": "f", "units": _first(symbol, _BLOCKS)})
+    return _filled(_fields(symbol, "KERNEL") | {"key": _first(symbol, _KEYS), "units": _first(symbol, _BLOCKS)})
 
 
 def _graph(symbol: Symbol) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import gpupool_native
 from tests.unit.native.fence_build import (
     GEN,
     LIBRARIES,
@@ -211,3 +212,11 @@ def test_a_driver_may_look_up_other_addresses_than_it_exports(
 ) -> None:
     """Ours is given for what we handle, and nothing is counted as unknown for what passes."""
     assert ask(apart, "lookup", base, str(version)) == [reached, 0]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_no_handler_of_the_shipped_libraries_is_one_that_nobody_wrote(side: str, bare: StandIn) -> None:
+    """The weak handlers, which only pass through, lie in a section of their own, which the bare stand-in does have."""
+    section = b"fence_unwritten"
+    assert section in bare.library.read_bytes()
+    assert section not in (gpupool_native.fence_dir() / SONAMES[side]).read_bytes()
