@@ -52,24 +52,34 @@ static void nap(int try)
         nanosleep(&time, NULL);
 }
 
-/* Until it is decided: those who race get out of each other's way within a few tries. */
-static enum ledger_answer reserve_decided(struct fence_process *process, int card, uint64_t bytes)
+static enum ledger_answer ask(struct fence_process *process, int card, uint64_t bytes, enum ledger_answer before)
+{
+    uint32_t slot = fence_slot(process);
+    if (before == LEDGER_WAITING)
+        return ledger_decide(usage(), slot, (uint32_t)card, bytes, account_limit(card));
+    return ledger_reserve(usage(), slot, (uint32_t)card, bytes, account_limit(card));
+}
+
+/* Until it is decided: of those who race the first waits for the others to withdraw, or to be given their memory. */
+static bool is_granted(struct fence_process *process, int card, uint64_t bytes)
 {
     enum ledger_answer answer = LEDGER_RACING;
-    for (int try = 0; try < TRIES && answer == LEDGER_RACING; try++) {
+    for (int try = 0; try < TRIES && (answer == LEDGER_RACING || answer == LEDGER_WAITING); try++) {
         if (try)
             nap(try);
         if (try == TRIES_WITHOUT_NAP)
             clear_dead(process); /* one of those may be dead */
-        answer = ledger_reserve(usage(), fence_slot(process), (uint32_t)card, bytes, account_limit(card));
+        answer = ask(process, card, bytes, answer);
     }
-    return answer;
+    if (answer == LEDGER_WAITING)
+        ledger_cancel(usage(), fence_slot(process), (uint32_t)card, bytes);
+    return answer == LEDGER_GRANTED;
 }
 
 bool account_try(int card, uint64_t bytes)
 {
     struct fence_process *process = fence_ready();
-    return process && reserve_decided(process, card, bytes) == LEDGER_GRANTED;
+    return process && is_granted(process, card, bytes);
 }
 
 bool account_reserve(int card, uint64_t bytes)
@@ -77,13 +87,13 @@ bool account_reserve(int card, uint64_t bytes)
     struct fence_process *process = fence_ready();
     if (!process)
         return false;
-    if (reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+    if (is_granted(process, card, bytes))
         return true;
-    if (clear_dead(process) && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+    if (clear_dead(process) && is_granted(process, card, bytes))
         return true;
     bool gave = pools_give_back(card);
     gave |= graphs_give_back(card);
-    if (gave && reserve_decided(process, card, bytes) == LEDGER_GRANTED)
+    if (gave && is_granted(process, card, bytes))
         return true;
     atomic_fetch_add(&fence_slot_device(process, (uint32_t)card)->refusals, 1);
     return false;

@@ -7,10 +7,6 @@
 #define LEDGER_STEP(number) ((void)0)
 #endif
 
-/* How long the one that goes first looks at the others before it withdraws too. They withdraw in a few instructions, unless
-   one of them was granted and is at the driver, or does not run. */
-#define LEDGER_LOOKS 256
-
 static uint64_t sum(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -121,14 +117,15 @@ uint32_t ledger_clear_dead(struct fence_usage *usage, uint64_t reaper, ledger_is
 struct view {
     uint64_t firm;    /* committed bytes, the own slot's too */
     uint64_t racing;  /* others' pending bytes */
-    bool lower_first; /* some of those in a lower slot */
+    uint64_t own;     /* the own slot's */
+    bool lower_first; /* some of the others are in a lower slot: they go first */
 };
 
 /* Pending is read before committed: who moves bytes adds to committed first, so bytes on the way are seen once or twice, never
    not at all. */
 static struct view look(const struct fence_usage *usage, uint32_t slot, uint32_t device)
 {
-    struct view view = {0, 0, false};
+    struct view view = {0};
     uint32_t high = ledger_high_water(usage);
     for (uint32_t i = 0; i < high; i++) {
         const struct fence_slot_device *used = &usage->slot[i].device[device];
@@ -136,7 +133,9 @@ static struct view look(const struct fence_usage *usage, uint32_t slot, uint32_t
             continue;
         uint64_t pending = atomic_load(&used->pending_bytes);
         view.firm = sum(view.firm, atomic_load(&used->committed_bytes));
-        if (i != slot) {
+        if (i == slot) {
+            view.own = pending;
+        } else {
             view.racing = sum(view.racing, pending);
             view.lower_first |= pending && i < slot;
         }
@@ -144,37 +143,45 @@ static struct view look(const struct fence_usage *usage, uint32_t slot, uint32_t
     return view;
 }
 
-/* One try with `bytes` already pending. `before`: pending bytes of the own process's other threads that came first. Those that came
-   later count this one themselves, so of any two one counts the other. */
-static enum ledger_answer judge(const struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t before,
-                                uint64_t bytes, uint64_t limit)
+/* `before`: pending bytes of the own process's other threads that came first. */
+static enum ledger_answer judge(struct view view, uint64_t before, uint64_t bytes, uint64_t limit)
 {
-    for (int looks = 0; looks < LEDGER_LOOKS; looks++) {
-        struct view view = look(usage, slot, device);
-        uint64_t firm = sum(view.firm, bytes);
-        if (sum(firm, sum(view.racing, before)) <= limit)
-            return LEDGER_GRANTED;
-        if (firm > limit)
-            return LEDGER_REFUSED;
-        if (before || view.lower_first)
-            return LEDGER_RACING;
-    }
-    return LEDGER_RACING;
+    uint64_t firm = sum(view.firm, bytes);
+    if (sum(firm, sum(view.racing, before)) <= limit)
+        return LEDGER_GRANTED;
+    if (firm > limit)
+        return LEDGER_REFUSED;
+    return before || view.lower_first ? LEDGER_RACING : LEDGER_WAITING;
 }
 
-enum ledger_answer ledger_reserve(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit)
+static enum ledger_answer settle(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes,
+                                 enum ledger_answer answer)
 {
-    _Atomic uint64_t *pending = &usage->slot[slot].device[device].pending_bytes;
-    if (bytes > limit)
-        return LEDGER_REFUSED; /* also keeps the sums of honest processes far from overflow */
-    LEDGER_STEP(8);
-    uint64_t before = atomic_fetch_add(pending, bytes);
-    LEDGER_STEP(9);
-    enum ledger_answer answer = judge(usage, slot, device, before, bytes, limit);
     LEDGER_STEP(10);
-    if (answer != LEDGER_GRANTED)
+    if (answer == LEDGER_RACING || answer == LEDGER_REFUSED)
         ledger_cancel(usage, slot, device, bytes);
     return answer;
+}
+
+/* Looks once before it adds: who would only be in the way of one that goes first stays out of it. Of two threads of one process
+   the later one counts the earlier one's bytes, so of any two reservations one counts the other. */
+enum ledger_answer ledger_reserve(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit)
+{
+    struct view view = look(usage, slot, device);
+    enum ledger_answer answer = judge(view, view.own, bytes, limit);
+    if (answer == LEDGER_RACING || answer == LEDGER_REFUSED)
+        return answer;
+    LEDGER_STEP(8);
+    uint64_t before = atomic_fetch_add(&usage->slot[slot].device[device].pending_bytes, bytes);
+    LEDGER_STEP(9);
+    answer = judge(look(usage, slot, device), before, bytes, limit);
+    return settle(usage, slot, device, bytes, answer);
+}
+
+/* Who waits came before all other threads of its process. */
+enum ledger_answer ledger_decide(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit)
+{
+    return settle(usage, slot, device, bytes, judge(look(usage, slot, device), 0, bytes, limit));
 }
 
 void ledger_cancel(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)

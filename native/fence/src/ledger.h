@@ -14,7 +14,8 @@
 
 enum ledger_answer {
     LEDGER_GRANTED, /* the bytes are pending: commit or cancel them */
-    LEDGER_RACING,  /* would fit but for another's pending bytes: withdrawn; try again in a moment */
+    LEDGER_RACING,  /* would fit but for another's pending bytes, which go first: withdrawn; try again in a moment */
+    LEDGER_WAITING, /* would fit but for another's pending bytes, and goes first: still pending; decide in a moment, or cancel */
     LEDGER_REFUSED  /* does not fit: withdrawn */
 };
 
@@ -32,6 +33,7 @@ uint32_t ledger_clear_dead(struct fence_usage *usage, uint64_t reaper, ledger_is
 
 /* Reserves `bytes` of `device` under `limit`. Counts no refusal: the caller decides when it is final. */
 enum ledger_answer ledger_reserve(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit);
+enum ledger_answer ledger_decide(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes, uint64_t limit);
 void ledger_commit(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 void ledger_cancel(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 

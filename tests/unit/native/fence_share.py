@@ -1,0 +1,44 @@
+"""For the fence's tests: its C without CUDA compiled alone, and the files of a share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpupool.mechanisms import regions
+from tests.unit.native.front_pool import ROOT, compiler
+
+SRC = ROOT / "native" / "fence" / "src"
+INCLUDE = ROOT / "native" / "fence" / "include"
+HERE = Path(__file__).parent
+MIB = 1 << 20
+STEPS = 17  # LEDGER_STEPs in ledger.c
+
+
+def compile_c(target: Path, sources: Sequence[Path], *options: str) -> Path:
+    """A program (or with -shared a library) of the fence's CUDA-free files; every warning is an error."""
+    command = [compiler(), "-std=gnu11", "-D_GNU_SOURCE=", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    command += [f"-I{INCLUDE}", f"-I{SRC}", *map(str, sources), *options, "-lpthread", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def compile_storm(folder: Path, *options: str) -> Path:
+    """The program of many processes, with a ledger that can die at each step."""
+    header = folder / "step.h"
+    header.write_text("void storm_step(int number);\n")
+    sources = [HERE / "fence_ledger_storm.c", SRC / "ledger.c", SRC / "self.c"]
+    steps = ["-DLEDGER_STEP(number)=storm_step(number)", "-include", str(header)]
+    return compile_c(folder / "storm", sources, "-O2", *steps, *options)
+
+
+def usage_file(path: Path) -> Path:
+    regions.make_file(path, regions.empty_usage(), size=regions.USAGE_BYTES)
+    return path
+
+
+def run(*command: object, seconds: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], **more}
+    return subprocess.run([*map(str, command)], text=True, capture_output=True, timeout=seconds, env=environment)

@@ -1,0 +1,285 @@
+"""The ledger against a reference in Python; many processes on one ledger: races at the limit, deaths at every step."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+
+from gpupool.mechanisms import regions
+from tests.unit.native.fence_build import shared
+from tests.unit.native.fence_share import SRC, STEPS, compile_c, compile_storm, run, usage_file
+
+GRANTED, RACING, WAITING, REFUSED = range(4)
+SLOTS, CARDS = 5, 3
+REAPER = 99 << 32
+
+
+def build_all(folder: Path) -> None:
+    compile_c(folder / "ledger.so", [SRC / "ledger.c", SRC / "self.c"], "-O1", "-fPIC", "-shared")
+    compile_storm(folder)
+
+
+@pytest.fixture(scope="session")
+def fence_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with `ledger.so` and the program `storm`."""
+    return shared(tmp_path_factory, "fence-c", build_all)
+
+
+Call = Callable[..., Any]
+
+
+class Library:
+    """ledger.so with the types of its functions."""
+
+    def __init__(self, path: Path) -> None:
+        library = ctypes.CDLL(str(path))
+        self.is_dead = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
+        u32, u64, at = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+        for name, result, arguments in (
+            ("take_slot", ctypes.c_int, (at, u32, u64)),
+            ("clear_dead", u32, (at, u64, self.is_dead, at)),
+            ("reserve", ctypes.c_int, (at, u32, u32, u64, u64)),
+            ("decide", ctypes.c_int, (at, u32, u32, u64, u64)),
+            ("commit", None, (at, u32, u32, u64)),
+            ("cancel", None, (at, u32, u32, u64)),
+            ("charge", None, (at, u32, u32, u64)),
+            ("release", None, (at, u32, u32, u64)),
+            ("used", u64, (at, u32)),
+            ("round", u64, (u64, u32)),
+        ):
+            function = getattr(library, f"ledger_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    take_slot: Call
+    clear_dead: Call
+    reserve: Call
+    decide: Call
+    commit: Call
+    cancel: Call
+    charge: Call
+    release: Call
+    used: Call
+    round: Call
+
+
+class Reference:
+    """What each slot holds and has asked for, by card, as plain numbers."""
+
+    def __init__(self) -> None:
+        self.committed: dict[tuple[int, int], int] = defaultdict(int)
+        self.pending: dict[tuple[int, int], int] = defaultdict(int)
+        self.owner: dict[int, int] = {}
+
+    def used(self, card: int) -> int:
+        return sum(v for part in (self.committed, self.pending) for (_, c), v in part.items() if c == card)
+
+    def answer(self, slot: int, card: int, wanted: int, limit: int) -> int:
+        firm = sum(v for (_, c), v in self.committed.items() if c == card) + wanted
+        if self.used(card) + wanted <= limit:
+            return GRANTED
+        if firm > limit:
+            return REFUSED
+        before = any(v for (s, c), v in self.pending.items() if c == card and s <= slot)
+        return RACING if before else WAITING
+
+    def forget(self, slot: int) -> None:
+        self.owner.pop(slot)
+        for part in (self.committed, self.pending):
+            for card in range(CARDS):
+                part.pop((slot, card), None)
+
+
+def machine(library: Library) -> type[RuleBasedStateMachine]:
+    """Calls in any order by one thread: then every answer is determined."""
+    sizes = st.integers(0, 1 << 22) | st.sampled_from([0, 1, (1 << 64) - 1, 1 << 63])
+    cards = st.integers(0, CARDS - 1)
+
+    class Calls(RuleBasedStateMachine):
+        slots, reservations, pieces = Bundle("slots"), Bundle("reservations"), Bundle("pieces")
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.memory = ctypes.create_string_buffer(regions.empty_usage(), regions.USAGE_BYTES)
+            self.at = ctypes.addressof(self.memory)
+            self.reference = Reference()
+            self.limit = [1 << 22] * CARDS
+            self.next_pid = 1
+
+        @initialize(target=slots)
+        def first(self) -> tuple[int, int]:
+            return self.enter()
+
+        def enter(self) -> tuple[int, int]:
+            owner = self.next_pid << 32 | 7
+            self.next_pid += 1
+            slot = library.take_slot(self.at, SLOTS, owner)
+            assert slot not in self.reference.owner
+            self.reference.owner[slot] = owner
+            return slot, owner
+
+        @precondition(lambda self: len(self.reference.owner) < SLOTS)
+        @rule(target=slots)
+        def process_comes(self) -> tuple[int, int]:
+            return self.enter()
+
+        @precondition(lambda self: len(self.reference.owner) == SLOTS)
+        @rule()
+        def there_is_no_slot_left(self) -> None:
+            assert library.take_slot(self.at, SLOTS, 1 << 40) == -1
+
+        def lives(self, slot: tuple[int, int]) -> bool:
+            return self.reference.owner.get(slot[0]) == slot[1]
+
+        @rule(target=reservations, slot=slots, card=cards, size=sizes)
+        def reserve(self, slot: tuple[int, int], card: int, size: int) -> tuple[tuple[int, int], int, int]:
+            if not self.lives(slot):
+                return slot, card, 0
+            expected = self.reference.answer(slot[0], card, size, self.limit[card])
+            assert library.reserve(self.at, slot[0], card, size, self.limit[card]) == expected
+            if expected == WAITING:  # who goes first stays in the way of the others until it is decided
+                assert library.decide(self.at, slot[0], card, size, self.limit[card]) == WAITING
+                library.cancel(self.at, slot[0], card, size)
+            if expected != GRANTED:
+                return slot, card, 0
+            self.reference.pending[slot[0], card] += size
+            return slot, card, size
+
+        @rule(target=pieces, reservation=consumes(reservations))
+        def commit(self, reservation: tuple[tuple[int, int], int, int]) -> tuple[tuple[int, int], int, int]:
+            slot, card, size = reservation
+            if self.lives(slot):
+                library.commit(self.at, slot[0], card, size)
+                self.reference.pending[slot[0], card] -= size
+                self.reference.committed[slot[0], card] += size
+            return reservation
+
+        @rule(reservation=consumes(reservations))
+        def cancel(self, reservation: tuple[tuple[int, int], int, int]) -> None:
+            slot, card, size = reservation
+            if self.lives(slot):
+                library.cancel(self.at, slot[0], card, size)
+                self.reference.pending[slot[0], card] -= size
+
+        @rule(piece=consumes(pieces))
+        def release(self, piece: tuple[tuple[int, int], int, int]) -> None:
+            slot, card, size = piece
+            if self.lives(slot):
+                library.release(self.at, slot[0], card, size)
+                self.reference.committed[slot[0], card] -= size
+
+        @rule(card=cards, limit=st.integers(0, 1 << 23))
+        def resize(self, card: int, limit: int) -> None:
+            self.limit[card] = limit
+
+        @rule(slot=consumes(slots))
+        def process_dies_and_is_cleared(self, slot: tuple[int, int]) -> None:
+            if not self.lives(slot):
+                return
+            is_dead = library.is_dead(lambda _slot, owner, _context: owner == slot[1])
+            assert library.clear_dead(self.at, REAPER, is_dead, None) == 1
+            self.reference.forget(slot[0])
+
+        @invariant()
+        def the_sum_is_the_references(self) -> None:
+            for card in range(CARDS):
+                assert library.used(self.at, card) == self.reference.used(card)
+
+    return Calls
+
+
+def test_any_sequence_of_calls_gives_what_the_reference_ledger_gives(fence_c: Path) -> None:
+    case = machine(Library(fence_c / "ledger.so")).TestCase
+    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    case("runTest").runTest()
+
+
+def test_a_release_of_more_than_is_held_leaves_nothing_rather_than_a_huge_number(fence_c: Path) -> None:
+    library = Library(fence_c / "ledger.so")
+    memory = ctypes.create_string_buffer(regions.empty_usage(), regions.USAGE_BYTES)
+    at = ctypes.addressof(memory)
+    slot = library.take_slot(at, SLOTS, 1 << 32)
+    library.charge(at, slot, 0, 100)
+    library.release(at, slot, 0, 101)
+    library.cancel(at, slot, 0, 1)
+    assert library.used(at, 0) == 0
+
+
+def test_sums_of_a_region_that_somebody_scribbled_over_saturate(fence_c: Path) -> None:
+    library = Library(fence_c / "ledger.so")
+    memory = ctypes.create_string_buffer(b"\xff" * regions.USAGE_BYTES, regions.USAGE_BYTES)
+    at = ctypes.addressof(memory)
+    assert library.used(at, 0) == (1 << 64) - 1
+    assert library.reserve(at, 0, 0, 1, 1 << 40) == REFUSED
+    assert library.take_slot(at, SLOTS, 1 << 32) == -1
+
+
+@pytest.mark.parametrize(
+    ("size", "granule", "rounded"),
+    [
+        (0, 2 << 20, 0),
+        (1, 2 << 20, 2 << 20),
+        (2 << 20, 2 << 20, 2 << 20),
+        (5, 0, 5),
+        (5, 1, 5),
+        ((1 << 64) - 1, 2 << 20, (1 << 64) - (2 << 20)),
+    ],
+)
+def test_sizes_are_rounded_up_to_granules(size: int, granule: int, rounded: int, fence_c: Path) -> None:
+    assert Library(fence_c / "ledger.so").round(size, granule) == rounded
+
+
+class StatLine(ctypes.Structure):
+    _fields_ = (
+        ("pid", ctypes.c_int),
+        ("state", ctypes.c_char),
+        ("threads", ctypes.c_long),
+        ("start_ticks", ctypes.c_uint64),
+        ("stack_start", ctypes.c_uint64),
+    )
+
+
+FIELDS = " ".join(["1"] * 16 + ["3", "0", "777", "1", "1", "1", "1", "1", "140000"])
+
+
+@pytest.mark.parametrize("name", ["python", "a) R 1 1", ") ", "tab\there", "two words", "x(y(z"])
+def test_a_processs_name_cannot_forge_its_fields(name: str, fence_c: Path) -> None:
+    line = StatLine()
+    parse = ctypes.CDLL(str(fence_c / "ledger.so")).stat_parse
+    text = f"42 ({name}) Z {FIELDS}\n"
+    assert parse(text.encode(), ctypes.byref(line)) & 1
+    assert (line.pid, line.state, line.threads, line.start_ticks, line.stack_start) == (42, b"Z", 3, 777, 140000)
+
+
+@pytest.mark.parametrize("text", ["", "42", "42 (x", "42 (x)", "42 (x) R", "0 (x) R " + FIELDS, "(x) R " + FIELDS])
+def test_what_is_no_line_of_a_process_is_refused(text: str, fence_c: Path) -> None:
+    parse = ctypes.CDLL(str(fence_c / "ledger.so")).stat_parse
+    assert not parse(text.encode(), ctypes.byref(StatLine())) & 1
+
+
+def test_sixteen_racing_processes_never_have_a_byte_more_than_the_limit(fence_c: Path, tmp_path: Path) -> None:
+    limit = 1_000_003
+    done = run(fence_c / "storm", "race", usage_file(tmp_path / "region"), 16, 700, limit)
+    granted, refused, _racing, undecided, most, over = map(int, done.stdout.split())
+    assert over == 0, done.stdout
+    assert granted > 500
+    assert refused > 500
+    assert undecided == 0  # nobody was refused what would have fitted
+    assert most > limit * 0.97  # they did reach it
+
+
+def test_a_process_killed_at_any_step_leaves_a_ledger_that_clears_to_the_truth(fence_c: Path, tmp_path: Path) -> None:
+    done = run(fence_c / "storm", "kill", usage_file(tmp_path / "region"), 16, 60, 1_000_000)
+    kills, _rounds, steps_hit, slowest_us, wrong = map(int, done.stdout.split())
+    assert wrong == 0, done.stdout
+    assert kills >= 60
+    assert steps_hit > STEPS // 2  # the bench asks for all of them
+    assert slowest_us < 100_000
