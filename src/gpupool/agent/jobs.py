@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from gpupool.agent.arbiter import Arbiter
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
 from gpupool.agent.fenced import job_sample, ledger_of, used_bytes
@@ -48,7 +49,7 @@ from gpupool.agent.supervisor import (
 from gpupool.agent.watch import Watch
 from gpupool.base.errors import GpupoolError, NotFound
 from gpupool.mechanisms.contract import FenceLevel
-from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.fence import Fence, shared_directories
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.mechanisms.registry import MECHANISMS, choose
 from gpupool.model.device import Device
@@ -115,6 +116,7 @@ class Jobs:
         changed: Callable[[], None],
         sampled: Callable[[JobSample], None] = lambda _sample: None,
         probes: Mapping[str, Probe] = MappingProxyType({}),
+        arbiter: Arbiter | None = None,
     ) -> None:
         self._directories, self._state_dir, self._settings = directories, state_dir, settings
         self._report, self._cgroups_for, self._fault, self._changed = report, cgroups_for, fault, changed
@@ -123,7 +125,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._held: dict[str, Held] = {}
         self._nodes: Mapping[str, tuple[Device, ...]] = {}
-        self._probes = dict(probes)
+        self._probes, self._arbiter = dict(probes), arbiter or Arbiter(None, lambda: 0.0)
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix="agent-start")
         self._closing = threading.Event()
 
@@ -301,6 +303,7 @@ class Jobs:
         status = inspect(held.directory)
         if status.state is JobState.NOT_STARTED:
             prepared = mechanism.prepare(view, self._state_dir)
+            self._divide_for(held)
             self._fault("prepared")
             spec = job_spec(work, prepared, self._settings, self._cgroups_for(work.job))
             write_spec(held.directory, spec)
@@ -328,6 +331,7 @@ class Jobs:
         self._fault("resize-noted")
         mechanism = MECHANISMS[held.checkpoint.mechanism]
         mechanism.resize(view_of(work, self._settings, self._nodes, self._probes), self._state_dir)
+        self._arbiter.changed(held.key)
         self._fault("resized")
         held.unsized = None
         used = self._memory_used(held)
@@ -375,6 +379,7 @@ class Jobs:
     def _adopt(self, held: Held) -> None:
         """Raises SupervisorError; then nothing has changed."""
         connection = Connection(held.directory)
+        self._divide_for(held)
         try:
             if held.checkpoint.attached:
                 self._watch.await_start(held.key, held.directory)
@@ -389,6 +394,11 @@ class Jobs:
         if held.stop_grace is not None:
             connection.stop(held.stop_grace)
         self._hear(held)
+
+    def _divide_for(self, held: Held) -> None:
+        """The arbiter divides the cards' time for whatever is fenced."""
+        if held.checkpoint.mechanism == Fence.name:
+            self._arbiter.add(held.key, *shared_directories(held.key, self._state_dir))
 
     def _tell_progress(self, held: Held, again: bool) -> None:
         """Tell that it is prepared for its client, or runs. Once for each, unless `again`."""
@@ -548,6 +558,7 @@ class Jobs:
         remove_cgroups(held.directory)
         if (ledger := ledger_of(held.key, self._state_dir)) is not None:
             self._sampled(job_sample(held.checkpoint.job, None, {}, ledger))
+        self._arbiter.remove(held.key)
         if held.checkpoint.mechanism:
             mechanism = MECHANISMS[held.checkpoint.mechanism]
             mechanism.unprepare(held.key, held.checkpoint.generation, self._state_dir)

@@ -17,10 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from gpupool import __version__
+from gpupool.agent.arbiter import Arbiter
 from gpupool.agent.cgroups import detect, job_cgroups
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
@@ -35,6 +37,7 @@ from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.settings import PoolPaths
 from gpupool.probes.contract import Machine, Probe
 from gpupool.wire.fleet import ReportIn, WorkPage
+from gpupool_native import arbiter_path
 
 HEARTBEAT_SECONDS = 25
 _ANSWER_SECONDS = HEARTBEAT_SECONDS + 20.0
@@ -89,6 +92,7 @@ class Agent:
         self._directories = JobDirectories(paths.jobs, shared=config.owner_uid == 0)
         self._cgroups = detect(uid=config.owner_uid)
         self._reporter = Reporter(config.name, make_api, self._answered, random_part)
+        self._arbiter = Arbiter(_arbiter_program(), random_part)
         self.jobs = Jobs(
             self._directories,
             paths.agent,
@@ -98,6 +102,7 @@ class Agent:
             fault=fault,
             changed=self._jobs_changed,
             probes=self._probes,
+            arbiter=self._arbiter,
             sampled=lambda sample: self._reporter.put_samples((), (sample,)),
         )
         self._observer = Observer(
@@ -154,6 +159,7 @@ class Agent:
             self.jobs.close()
             self._observer.close()
             self._reconciler.close()
+            self._arbiter.close()
 
     def join(self, seconds: float = 10.0) -> None:
         """Wait for what is under way; a long poll that the server still holds is left to end by itself."""
@@ -163,6 +169,7 @@ class Agent:
         self._reporter.join(seconds)
         self._observer.join(seconds)
         self._reconciler.join(seconds)
+        self._arbiter.join(seconds)
         os.close(self._lock_file)
 
     # Working -------------------------------------------------------------------------------------------
@@ -281,6 +288,12 @@ def _take_lock(paths: PoolPaths) -> int:
             f"another agent works in {paths.agent}", hint="stop it first, or give this one another --state-dir"
         ) from None
     return descriptor
+
+
+def _arbiter_program() -> Path | None:
+    """Without it every share has its static part of each tenth of a second."""
+    program = arbiter_path()
+    return program if program.exists() else None
 
 
 def _allow_many_files() -> None:

@@ -209,6 +209,12 @@ def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
     return FencedFiles(folder / "share/limits", folder / "usage/region", uuids, limits)
 
 
+def shared_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:
+    """Where the share and the usage files of an allocation lie."""
+    folder = NoteBook(state_dir).folder(allocation)
+    return folder / "share", folder / "usage"
+
+
 def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
     """What the processes of an allocation say they use; None when it has no fence. Raises RegionDamaged."""
     book = NoteBook(state_dir)

@@ -1,0 +1,118 @@
+"""An arbiter is kept alive and told everything: one that speaks as docs/reference/arbiter.md says and can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.arbiter import Arbiter
+from tests.support.supervised import is_alive, until
+
+SPEAKER = """#!{python} -S
+import os, sys
+known = set()
+log = open({log!r}, "a", buffering=1)
+print("ready", 1, os.getpid(), sep="\\t", flush=True)
+print("start", os.getpid(), file=log)
+for line in sys.stdin:
+    words = line.rstrip("\\n").split("\\t")
+    print(*words, file=log)
+    fine = words[0] == "add" and words[1] not in known or words[0] != "add" and words[1] in known
+    (known.add if words[0] == "add" else known.discard if words[0] == "remove" else str)(words[1])
+    print("ok" if fine else "error", words[0], words[1], *([] if fine else ["no"]), sep="\\t", flush=True)
+print("end", file=log)
+"""
+
+
+class Speaker:
+    def __init__(self, place: Path) -> None:
+        self.log, self.program = place / "log", place / "arbiter"
+        self.log.touch()
+        self.program.write_text(SPEAKER.format(python=sys.executable, log=str(self.log)))
+        self.program.chmod(0o755)
+        self.arbiter = Arbiter(self.program, lambda: 0.0)
+
+    def heard(self) -> list[str]:
+        return [line for line in self.log.read_text().splitlines() if not line.startswith("start")]
+
+    def starts(self) -> int:
+        return self.log.read_text().count("start")
+
+
+@pytest.fixture
+def speaker(tmp_path: Path) -> Iterator[Speaker]:
+    made = Speaker(tmp_path)
+    yield made
+    made.arbiter.close()
+    made.arbiter.join(10)
+
+
+def add(speaker: Speaker, name: str) -> bool:
+    return speaker.arbiter.add(name, Path(f"/{name}/share"), Path(f"/{name}/usage"))
+
+
+def test_nothing_runs_before_the_first_allocation_and_after_the_last(speaker: Speaker) -> None:
+    assert speaker.arbiter.pid() is None
+    add(speaker, "al-1")
+    pid = until(speaker.arbiter.pid)
+    assert pid is not None
+    until(lambda: "add al-1 /al-1/share /al-1/usage" in speaker.heard())
+    speaker.arbiter.remove("al-1")
+    until(lambda: not is_alive(pid), "the arbiter's end")
+    assert speaker.heard()[-2:] == ["remove al-1", "end"]
+    assert speaker.arbiter.pid() is None
+
+
+def test_one_that_is_killed_is_started_again_and_told_everything(speaker: Speaker) -> None:
+    add(speaker, "al-1")
+    until(lambda: add(speaker, "al-2"))
+    first = speaker.arbiter.pid()
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    until(lambda: speaker.starts() == 2 and len(speaker.heard()) == 4, "a second arbiter that knows both")
+    assert sorted(speaker.heard()[2:]) == sorted(speaker.heard()[:2])
+    assert speaker.arbiter.pid() != first
+    assert until(lambda: speaker.arbiter.changed("al-2"))
+
+
+def test_adding_twice_is_adding_once(speaker: Speaker) -> None:
+    add(speaker, "al-1")
+    until(speaker.arbiter.pid)
+    assert add(speaker, "al-1")
+    assert until(lambda: speaker.arbiter.changed("al-1"))
+    assert [line for line in speaker.heard() if line.startswith("add")] == ["add al-1 /al-1/share /al-1/usage"]
+
+
+def test_an_allocation_that_comes_while_the_last_one_goes_finds_an_arbiter(speaker: Speaker) -> None:
+    for round_ in range(5):
+        add(speaker, f"al-{round_}")
+        until(speaker.arbiter.pid)
+        speaker.arbiter.remove(f"al-{round_}")
+    add(speaker, "al-last")
+    assert until(lambda: speaker.arbiter.changed("al-last"))
+
+
+def test_without_the_program_and_after_closing_the_answer_is_no(speaker: Speaker) -> None:
+    assert not Arbiter(None, lambda: 0.0).add("al-1", Path("/s"), Path("/u"))
+    speaker.arbiter.close()
+    assert not add(speaker, "al-1")
+    assert speaker.starts() == 0
+
+
+def test_it_ends_with_its_agent(speaker: Speaker) -> None:
+    """Whatever ends the agent closes the pipe."""
+    child = os.fork()
+    if child == 0:
+        add(speaker, "al-1")
+        until(speaker.arbiter.pid)
+        until(lambda: speaker.heard())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    pid = int(speaker.log.read_text().split()[1])
+    until(lambda: not is_alive(pid), "the arbiter's end")
+    assert speaker.heard()[-1] == "end"
