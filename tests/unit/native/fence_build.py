@@ -71,7 +71,10 @@ class Headers:
         return [option for path in include for option in ("-isystem", str(path))]
 
     def rows(self, side: str) -> list[Any]:
-        """The classified table of one side."""
+        """The classified table of one side: what the headers declare."""
+        return [row for row in self.all_rows(side) if row.symbol.toolkits]
+
+    def all_rows(self, side: str) -> list[Any]:
         read: list[Any] = classified.read(SPEC / f"{side}.tsv", self.lists[LIBRARIES[side]])
         return read
 
@@ -147,7 +150,7 @@ def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:
     """
     made = folder / "generated"
     made.mkdir(parents=True)
-    for name, text in generate.files(generate.SIDES[side], headers.rows(side)).items():
+    for name, text in generate.files(generate.SIDES[side], headers.all_rows(side)).items():
         (made / name).write_text(text)
     stub = compile_library(folder / "stub.so", [driver.parent / "dummy.c"], f"-I{HERE}", "-w", f"-Wl,-soname,{driver}")
     sources = [*made.glob("*.c"), GEN / "table.c", GEN / "exports.c", HERE / "bare_stand_in.c"]

@@ -28,6 +28,7 @@ CHILD = Path(__file__).with_name("fence_child.py")
 SIDES = ("driver", "nvml")
 GONE = ("cuMemAlloc_v2", "cuLaunchKernel", "cuCtxGetId")  # what the older driver of these tests lacks
 NEW = ("cuMemAlloc_v9", "cuFutureThing")  # what the newer one has
+KNOWN = ("cuEGLApiInit", "cuMemGetAttribute")  # what drivers have that no header declares
 
 
 def run(headers: Headers, side: str, table: Path, into: Path) -> subprocess.CompletedProcess[str]:
@@ -59,6 +60,8 @@ def changed(name: str, klass: str, handler: str, note: str = "") -> Callable[[li
         (with_line("cuMemAllocc\taccount\town\t"), "cuMemAllocc: no header declares it"),
         (with_line("cuInit\tpass\t-\t"), "cuInit: has more than one row"),
         (with_line("cuInit pass"), "has 1 cells, not 4"),
+        (changed("cuInit", "pass", "undeclared"), "cuInit: a header declares it by now"),
+        (changed("cuMemGetAttribute", "account", "undeclared"), "cuMemGetAttribute: handler 'undeclared' does not fit"),
         (changed("cuInit", "ignore", "-"), "cuInit: class 'ignore' is none of pass, account"),
         (changed("cuInit", "pass", "own"), "cuInit: handler 'own' does not fit class pass"),
         (changed("cuInit", "account", "-"), "cuInit: handler '-' does not fit class account"),
@@ -135,7 +138,9 @@ def bare(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn:
 def other(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn:
     """The same before a driver that lacks some symbols and has some that no header knows."""
     folder = shared(
-        tmp_path_factory, "fence-other", lambda into: build(headers, "driver", into, without=GONE, extra=NEW) and None
+        tmp_path_factory,
+        "fence-other",
+        lambda into: build(headers, "driver", into, without=GONE, extra=NEW + KNOWN) and None,
     )
     return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
 
@@ -173,11 +178,12 @@ def test_a_refused_symbol_does_not_reach_the_driver(headers: Headers, tmp_path: 
     assert ask(nvml, "reach", "nvmlDeviceGetMemoryInfo")["nvmlDeviceGetMemoryInfo"][1] == "nvmlDeviceGetMemoryInfo"
 
 
-def test_an_older_driver_answers_not_found_for_what_it_lacks(other: StandIn) -> None:
+def test_an_older_driver_answers_not_found_for_what_it_lacks(other: StandIn, headers: Headers) -> None:
     not_found = 500
     handled = ["cuMemAlloc_v2", "cuLaunchKernel"]
     assert ask(other, "reach", *handled) == {name: [not_found, ""] for name in handled}
-    assert ask(other, "lacking") == len(GONE)
+    undeclared = [row for row in headers.all_rows("driver") if not row.symbol.toolkits]
+    assert ask(other, "lacking") == len(GONE) + len(undeclared) - len(KNOWN)
     assert ask(other, "exports", *GONE) == handled
 
 
