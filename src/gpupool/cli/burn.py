@@ -240,7 +240,9 @@ def _load(driver: Any, options: argparse.Namespace, lines: _Lines) -> None:
     done = load.result
     assert done is not None
     per_second = done.copied_bytes / done.seconds
-    text = f"copied {per_second / (1 << 30):.2f} GiB/s" if done.rate is None else f"got {done.rate:.1%} of a card"
+    text = (
+        f"copied {per_second / (1 << 30):.2f} GiB/s" if done.rate is None else f"got {done.rate * 100:.1f} % of a card"
+    )
     lines.say(
         "end",
         f"{text} for {done.seconds:.2f} s, busy for {done.busy_ns / 1e9:.2f} s; {done.launches} launches",
@@ -255,7 +257,11 @@ def _load(driver: Any, options: argparse.Namespace, lines: _Lines) -> None:
 
 def _stretch(number_: int, interval_ms: int, rate: float | None, busy: float) -> str:
     at = f"{(number_ + 1) * interval_ms / 1000:6.1f} s"
-    return f"{at}  busy {busy:6.1%}" if rate is None else f"{at}  {rate:6.1%} of a card   busy {busy:6.1%}"
+    return (
+        f"{at}  busy {busy * 100:5.1f} %"
+        if rate is None
+        else f"{at}  {rate * 100:5.1f} % of a card   busy {busy * 100:5.1f} %"
+    )
 
 
 class _watch:  # noqa: N801  # reads as a verb where it is used

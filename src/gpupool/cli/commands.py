@@ -43,7 +43,10 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "Proof",
-        (("burn", "load a share in chosen ways, and say what it got"),),
+        (
+            ("verify", "prove on the spot that a card's shares are what they promise"),
+            ("burn", "load a share in chosen ways, and say what it got"),
+        ),
     ),
     ("Shell", (("completion", "print the completion script for bash or zsh"),)),
 )
@@ -65,6 +68,7 @@ EXIT_CODES: tuple[tuple[str, str], ...] = (
     ("5", "not found"),
     ("6", "somebody else was first, or a pool runs already"),
     ("7", "no pool is running, or it cannot answer"),
+    ("8", "verify: a promise was not kept"),
     ("127", "the command to run was not found"),
     ("130", "interrupted with Ctrl-C"),
 )

@@ -1,0 +1,146 @@
+"""What an auditor keeps: one JSON document and one self-contained HTML page of the same figures.
+
+The document is version 1: fields may be added, none changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from gpupool.base.units import format_instant, format_mib
+from gpupool.verification.findings import Finding, Findings
+from gpupool.verification.plots import bars, timeline
+
+FORMAT: Final = "gpupool-verification 1"
+VERDICTS: Final = {True: "kept", False: "NOT KEPT", None: "not shown"}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Of what, when and by whom: everything a report must say to mean something later."""
+
+    pool: str
+    pool_version: str
+    node: str
+    card: str
+    card_model: str
+    card_uuid: str
+    card_memory_bytes: int
+    driver_version: int
+    simulated: bool
+    fence: str
+    fence_why: str
+    user: str
+    tenant: str
+    began_ns: int
+    seconds: float
+    quick: bool
+
+
+def document(identity: Identity, found: Findings) -> dict[str, Any]:
+    """Everything, ready for JSON."""
+    return {
+        "format": FORMAT,
+        "kept": found.kept,
+        "identity": asdict(identity),
+        "findings": [asdict(one) for one in found.findings],
+        "bars": [asdict(one) for one in found.bars],
+        "timelines": [asdict(one) for one in found.timelines],
+    }
+
+
+def write(folder: Path, identity: Identity, found: Findings) -> tuple[Path, Path]:
+    """The two files, made whole or not at all; the folder is made. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data, page = folder / "verify.json", folder / "verify.html"
+    _replace(data, json.dumps(document(identity, found), indent=1) + "\n")
+    _replace(page, html(identity, found))
+    return data, page
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def facts(identity: Identity) -> Iterator[tuple[str, str]]:
+    """The identity in words, for people."""
+    mark = "   SIMULATED" if identity.simulated else ""
+    yield "card", f"{identity.card}: {identity.card_model}, {format_mib(identity.card_memory_bytes)}{mark}"
+    yield "uuid", identity.card_uuid
+    yield "driver", f"CUDA {identity.driver_version // 1000}.{identity.driver_version % 1000 // 10}"
+    yield "pool", f"{identity.pool}, gpupool {identity.pool_version}"
+    yield "fence", f"{identity.fence}" + (f": {identity.fence_why}" if identity.fence_why else "")
+    yield "run by", f"{identity.user} of {identity.tenant}"
+    kind = "quick" if identity.quick else "full"
+    yield "when", f"{format_instant(identity.began_ns)}, {kind}, took {identity.seconds:.0f} s"
+
+
+def verdict(identity: Identity, found: Findings) -> str:
+    """One sentence."""
+    broken = sum(1 for one in found.findings if one.kept is False)
+    unseen = sum(1 for one in found.findings if one.kept is None)
+    if found.kept:
+        said = f"Every promise that could be shown was kept ({len(found.findings) - unseen} of them)"
+    else:
+        said = f"{broken} of {len(found.findings)} promises were NOT KEPT" if broken else "Nothing could be shown"
+    level = {"soft": "soft: unmodified programs are held, a hostile one is not", "none": "none: nothing is enforced"}
+    more = level.get(identity.fence, f"{identity.fence}: a program that looks away is not held")
+    simulated = " The card is SIMULATED." if identity.simulated else ""
+    return f"{said}. The fence is {more}.{simulated}"
+
+
+_STYLE = """
+body{font:15px/1.45 sans-serif;max-width:920px;margin:2em auto;padding:0 1em;color:#222}
+table{border-collapse:collapse;width:100%;margin:1em 0}td,th{border-bottom:1px solid #ddd;padding:.35em .6em;
+text-align:left;vertical-align:top}.kept{color:#1d7a3f}.broken{color:#b3261e;font-weight:bold}.unseen{color:#666}
+.verdict{font-size:1.2em;padding:.6em .8em;border-left:6px solid #1d7a3f;background:#f3f7f4}
+.verdict.bad{border-color:#b3261e;background:#fbf1f0}svg{width:100%;height:auto}h2{margin-top:1.6em}
+"""
+
+
+def html(identity: Identity, found: Findings) -> str:
+    """One page that needs nothing else."""
+    title = f"Verification of {identity.card}"
+    bad = "" if found.kept else " bad"
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
+        f'<p class="verdict{bad}">{escape(verdict(identity, found))}</p>',
+        _table([f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts(identity)]),
+        "<h2>Promises</h2>",
+        _table(["<tr><th>Promise</th><th>Promised</th><th>Measured</th><th></th></tr>", *map(_row, found.findings)]),
+    ]
+    if found.bars:
+        parts += ["<h2>Compute: asked and measured, with 95 % intervals</h2>", bars(found.bars)]
+    for one in found.timelines:
+        parts += [f"<h2>{escape(one.title)}</h2>", timeline(one)]
+    parts.append(
+        "<p>Rates are parts of a whole card's time, as programs in the shares counted them (gpupool burn).</p>"
+    )
+    return "".join([*parts, "</body></html>\n"])
+
+
+def _table(rows: list[str]) -> str:
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _row(one: Finding) -> str:
+    style = {True: "kept", False: "broken", None: "unseen"}[one.kept]
+    cells = "".join(f"<td>{escape(text)}</td>" for text in (one.title, one.promised, one.measured))
+    return f'<tr>{cells}<td class="{style}">{VERDICTS[one.kept]}</td></tr>'
+
+
+def table_rows(found: Findings) -> list[Mapping[str, Any]]:
+    """For the terminal."""
+    return [
+        {"title": one.title, "promised": one.promised, "measured": one.measured, "verdict": VERDICTS[one.kept]}
+        for one in found.findings
+    ]
