@@ -1,0 +1,113 @@
+"""What an auditor keeps says everything, in a page that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+from gpupool.verification.findings import Bar, Finding, Findings, Line, Mark, Timeline
+from gpupool.verification.records import Record
+from gpupool.verification.report import Identity, html, verdict, write
+from gpupool.verification.statistics import Stretch
+
+S = 10**9
+IDENTITY = Identity(
+    pool="p-1",
+    pool_version="0.1.0",
+    node="node-1",
+    card="node-1:0",
+    card_model="H200",
+    card_uuid="GPU-1",
+    card_memory_bytes=141 << 30,
+    driver_version=13050,
+    simulated=True,
+    fence="soft",
+    fence_why="limits are root's",
+    user="ada",
+    tenant="<b>physics</b>",
+    began_ns=1_795_262_400 * S,
+    seconds=15.2,
+    quick=True,
+)
+
+
+def findings(*kept: bool | None) -> Findings:
+    found = Findings([Finding(f"k{n}", f"promise {n}", "30 %", "29 %", one) for n, one in enumerate(kept)])
+    line = Line("fixed 0.3", [Stretch(n * S, (n + 1) * S, 0.3) for n in range(5)])
+    found.timelines.append(Timeline("<a title>", [line], [Mark(2 * S, "then")], [0.3]))
+    found.bars.append(Bar("fixed 0.3", 0.3, 0.298, 0.004))
+    return found
+
+
+class Page(HTMLParser):
+    """Every tag, and what it would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("meta", "line", "rect", "polyline"):
+            self.open.append(tag)
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_fetches_nothing() -> None:
+    page = Page(html(IDENTITY, findings(True, False)))
+    assert page.open == []
+    assert page.fetched == []
+    assert "script" not in page.tags
+    assert page.tags.count("svg") == 2
+
+
+def test_names_from_people_are_text_in_it() -> None:
+    text = html(IDENTITY, findings(True))
+    assert "<b>physics" not in text
+    assert "&lt;b&gt;physics&lt;/b&gt;" in text
+    assert "&lt;a title&gt;" in text
+
+
+def test_both_files_hold_the_same_verdict_and_all_figures(tmp_path: Path) -> None:
+    data, page = write(tmp_path / "out", IDENTITY, findings(True, None, False))
+    told = json.loads(data.read_text())
+    assert (told["format"], told["kept"]) == ("gpupool-verification 1", False)
+    assert [one["kept"] for one in told["findings"]] == [True, None, False]
+    assert told["identity"]["driver_version"] == 13050
+    assert len(told["timelines"][0]["lines"][0]["series"]) == 5
+    assert "NOT KEPT" in page.read_text()
+
+
+def test_the_verdict_says_the_level_and_that_the_card_is_simulated() -> None:
+    assert verdict(IDENTITY, findings(True, True)) == (
+        "Every promise that could be shown was kept (2 of them). The fence is soft: unmodified programs are held, a "
+        "hostile one is not. The card is SIMULATED."
+    )
+    advisory = verdict(replace(IDENTITY, fence="advisory", simulated=False), findings(True, False, None))
+    assert advisory == "1 of 3 promises were NOT KEPT. The fence is advisory: a program that looks away is not held."
+
+
+def test_nothing_shown_is_nothing_kept() -> None:
+    assert not findings().kept
+    assert not findings(None).kept
+    assert findings(None, True).kept
+
+
+def test_lines_of_a_log_come_in_pieces_and_between_others() -> None:
+    record = Record()
+    record.feed(b'{"kind": "card", "uuid": "a"}\nwarning: no\n{"kind": "str')
+    record.feed(b'etch", "begin_ns": 0, "end_ns": 9, "rate": 0.5}\n{"kind": 7}\n{broken\n')
+    assert record.first("card") == {"kind": "card", "uuid": "a"}
+    assert record.series() == [Stretch(0, 9, 0.5)]
+    assert record.other == ["warning: no", '{"kind": 7}', "{broken"]
