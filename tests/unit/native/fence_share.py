@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpupool.mechanisms import regions
@@ -39,6 +39,23 @@ def usage_file(path: Path) -> Path:
     return path
 
 
-def run(*command: object, seconds: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], **more}
-    return subprocess.run([*map(str, command)], text=True, capture_output=True, timeout=seconds, env=environment)
+def run(
+    *command: object, environment: Mapping[str, str] | None = None, seconds: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """A program in an environment of its own; nothing of the caller's but PATH."""
+    own = {"PATH": os.environ["PATH"], **(environment or {})}
+    return subprocess.run([*map(str, command)], text=True, capture_output=True, timeout=seconds, env=own)
+
+
+UUID = "GPU-51090000-0000-0000-0000-0000000000ff"
+LIMITS = regions.Limits("allocation", "job", "tenant", "soft", (regions.DeviceLimit(UUID, 1 << 30, 80 << 30),))
+
+
+def make_share(base: Path, limits: regions.Limits = LIMITS) -> Path:
+    """The three files below a job's base directory, as the agent makes them."""
+    for name in ("share", "usage"):
+        (base / name).mkdir(parents=True, exist_ok=True)
+    regions.make_file(base / regions.LIMITS_FILE, regions.encode_limits(limits))
+    regions.make_file(base / regions.GRANTS_FILE, regions.empty_grants())
+    usage_file(base / regions.USAGE_FILE)
+    return base
