@@ -1,6 +1,6 @@
 /* Preloaded before a vendor's runtime: writes down each look-up it makes through the stand-in, and what the driver itself
    would have said. Lines "base version flags \t file \t symbol \t file \t symbol" into the file SPY_LOG; SPY_DRIVER names the
-   driver's file. The runtime finds the look-up function with dlsym, so dlsym is where the spy stands. */
+   driver's file, SPY_RUNTIME is in the name of the file that the runtime is in. The runtime finds the look-up function with dlsym, so dlsym is where the spy stands. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static int spy_v2(const char *base, void **found, int version, unsigned long lon
 static int is_runtime(const void *caller)
 {
     Dl_info info = {0};
-    return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "/libcudart.so");
+    return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, getenv("SPY_RUNTIME"));
 }
 
 __attribute__((visibility("default"))) void *dlsym(void *handle, const char *name)

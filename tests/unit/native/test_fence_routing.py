@@ -31,7 +31,12 @@ from tests.unit.native.front_pool import compiler
 
 WAYS = ("link", "dlsym", "default", "next", "client", "lazy")
 APART = ("deepbind", "deepbind-client", "dlmopen", "dlmopen-client")
-RUNTIMES = [("nvidia-cuda-runtime-cu12", "libcudart.so.12", 419), ("nvidia-cuda-runtime", "libcudart.so.13", 481)]
+RUNTIMES = [  # and how many look-ups each was counted to make
+    ("nvidia-cuda-runtime-cu12", "libcudart.so.12", 419),
+    ("nvidia-cuda-runtime-cu12", "libcudart_static.a", 419),
+    ("nvidia-cuda-runtime", "libcudart.so.13", 481),
+    ("nvidia-cuda-runtime", "libcudart_static.a", 481),
+]
 LEGACY, PER_THREAD = 1, 2
 NEWEST = 13050
 
@@ -145,19 +150,30 @@ def test_odd_look_ups_get_the_driver_s_refusal(routes: Routes) -> None:
     assert {each[1:] for each in routes.probe("lookup", asked)} == {("-", "-")}
 
 
-@pytest.mark.parametrize(("package", "soname", "least"), RUNTIMES)
+def runtime_user(folder: Path, package: str, library: str) -> list[Path]:
+    """A command that initialises the vendor's runtime: one that is loaded by path, or one that is inside."""
+    path = locate.directory(package, "cuda_runtime_api.h").parent / "lib" / library
+    user = folder / "user"
+    command = [compiler(), str(HERE / "runtime_user.c"), "-o", str(user)]
+    if path.suffix == ".a":
+        others = sorted(map(str, path.parent.glob("libculibos.a")))  # of 12.x
+        command += ["-DSTATIC_RUNTIME", str(path), *others, "-lpthread", "-lrt"]
+    subprocess.run([*command, "-ldl"], check=True)
+    return [user, path]
+
+
+@pytest.mark.parametrize(("package", "library", "least"), RUNTIMES)
 def test_every_look_up_of_the_vendor_s_runtime_gives_ours_or_the_driver_s_own(
-    package: str, soname: str, least: int, routes: Routes, tmp_path: Path
+    package: str, library: str, least: int, routes: Routes, tmp_path: Path
 ) -> None:
-    """Up to the runtime's self-test, which a driver that is not the vendor's does not pass and no test here answers."""
+    """All that it looks up before its self-test, which no driver but the vendor's passes and no test here answers."""
     log = tmp_path / "lookups"
     spy = compile_library(tmp_path / "spy.so", [HERE / "fence_runtime_spy.c"], "-ldl")
-    user = tmp_path / "user"
-    subprocess.run([compiler(), str(HERE / "runtime_user.c"), "-o", str(user), "-ldl"], check=True)
+    command = runtime_user(tmp_path, package, library)
     environment = {"LD_PRELOAD": str(spy), "SPY_LOG": str(log), "SPY_DRIVER": str(routes.stand_in.driver)}
-    runtime = locate.directory(package, "cuda_runtime_api.h").parent / "lib" / soname
+    environment["SPY_RUNTIME"] = "/libcudart.so" if ".so" in library else "/user"
     done = subprocess.run(
-        [user, runtime], env=routes.stand_in.environment | environment, capture_output=True, text=True, timeout=60
+        command, env=routes.stand_in.environment | environment, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) != 0  # no share lies at the stand-in's base, so it refused
