@@ -205,6 +205,9 @@ int sim_wait_host(struct sim *sim, const _Atomic int *stop, uint64_t *cookie, st
 void sim_release(struct sim *sim, const struct engine_ticket *ticket);
 /* All waits of the machine look again. */
 void sim_wake(struct sim *sim);
+/* Until then (CLOCK_MONOTONIC), or until `wake` of the header is not `word` any more. */
+void sim_sleep(struct sim *sim, uint32_t word, uint64_t until_ns);
+uint64_t sim_monotonic_ns(void);
 
 /* Something befalls a card; -errno. What it does to contexts is done by the next one who takes the lock. */
 int sim_inject(struct sim *sim, const struct sim_fault *fault);

@@ -28,6 +28,4 @@ void sim_handle_faults(struct sim *sim);
 /* model_process.c: under the lock. */
 void sim_clear_process(struct sim *sim, struct sim_process *process);
 
-uint64_t sim_monotonic_ns(void);
-
 #endif

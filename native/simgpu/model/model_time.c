@@ -32,11 +32,11 @@ void sim_wake(struct sim *sim)
         sim_futex_wake(&h->wake, INT_MAX);
 }
 
-static void sleep_until(struct sim *sim, uint32_t word, uint64_t until)
+void sim_sleep(struct sim *sim, uint32_t word, uint64_t until_ns)
 {
     struct sim_header *h = &sim->machine->header;
     atomic_fetch_add(&h->waiters, 1);
-    sim_futex_wait(&h->wake, word, until);
+    sim_futex_wait(&h->wake, word, until_ns);
     atomic_fetch_sub(&h->waiters, 1);
 }
 
@@ -51,7 +51,7 @@ static void sleep_real(struct sim *sim, uint32_t word, uint64_t bound, int tries
     }
     if (bound < now + SPIN_NS)
         bound = now + COARSE_NS;
-    sleep_until(sim, word, bound < longest ? bound : longest);
+    sim_sleep(sim, word, bound < longest ? bound : longest);
 }
 
 /* --- the virtual clock --- */
@@ -106,7 +106,7 @@ static void wait_virtual(struct sim *sim, uint32_t word, int tries)
         atomic_store(&sim->self->waiting, word);
     if (try_to_move(sim, word, false))
         return;
-    sleep_until(sim, word, sim_monotonic_ns() + LOOK_AROUND_NS);
+    sim_sleep(sim, word, sim_monotonic_ns() + LOOK_AROUND_NS);
     if (tries > 0 && atomic_load(&sim->machine->header.wake) == word)
         try_to_move(sim, word, true);
 }
