@@ -35,6 +35,7 @@ from gpupool.agent.reports import Api, Backoff, Reporter
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.settings import PoolPaths
+from gpupool.mechanisms.fence_survey import survey
 from gpupool.probes.contract import Machine, Probe
 from gpupool.wire.fleet import ReportIn, WorkPage
 from gpupool_native import arbiter_path
@@ -113,11 +114,12 @@ class Agent:
             config.sample_seconds,
             ledgers=self.jobs.ledgers,
         )
+        self._reaction = config.fence_reaction or default_reaction(config.owner_uid)
         self._reconciler = Reconciler(
             self._probes,
             paths.agent,
             base_of(config.owner_uid),
-            config.fence_reaction or default_reaction(config.owner_uid),
+            self._reaction,
             self.jobs.fenced,
             self.jobs.tell_finding,
             self.jobs.condemn,
@@ -248,7 +250,8 @@ class Agent:
 
     def _register(self, api: Api) -> None:
         for name, machine in self._machines.items():
-            body = node_in(machine, self._config.name, self._config.labels.get(name, {}), self._facts())
+            facts = {**self._facts(), "fence": self._fence_facts(machine.simulated)}
+            body = node_in(machine, self._config.name, self._config.labels.get(name, {}), facts)
             api.request("PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"))
 
     def _facts(self) -> dict[str, Any]:
@@ -258,6 +261,10 @@ class Agent:
             "cgroups": self._cgroups.kind,
             "owner_uid": self._config.owner_uid,
         }
+
+    def _fence_facts(self, simulated: bool) -> dict[str, Any]:
+        own_pool = self._config.owner_uid != 0
+        return {**survey(own_pool=own_pool, simulated=simulated).facts(), "reaction": self._reaction}
 
     def _cgroups_for(self, job: str) -> tuple[str, ...]:
         return job_cgroups(self._cgroups, self._config.pool_id, job)

@@ -227,4 +227,19 @@ def _cgroups(known: dict[str, Any], _simulated: bool) -> Check:
     return check("cgroups", WARN, "none that we may use: jobs are followed by process tree only")
 
 
-_FACT_CHECKS: tuple[Callable[[dict[str, Any], bool], Check], ...] = (_driver, _cgroups)
+def _fence(known: dict[str, Any], simulated: bool) -> Check:
+    """The best that a share gets on this node, why not more, and what befalls who leaves it."""
+    fence = known.get("fence")
+    if not fence:
+        return check("fence", WARN, "this node's agent says nothing of one: shares are counted only")
+    cards = "simulated cards" if simulated else "its cards"
+    said = f"shares of {cards}: {fence['level']}: {fence['why']}; {fence['way']}; who leaves it: {fence['reaction']}"
+    if fence["unclassified_count"]:
+        some = ", ".join(fence["unclassified"][:3])
+        said += f"; unknown to this fence: {some}" + (", …" if fence["unclassified_count"] > 3 else "")
+    if "gpupool-arbiter" in fence["missing"]:
+        return check("fence", WARN, f"{said}; no arbiter: static parts of the time", "reinstall gpupool-native")
+    return check("fence", OK if fence["level"] != "none" else WARN, said)
+
+
+_FACT_CHECKS: tuple[Callable[[dict[str, Any], bool], Check], ...] = (_driver, _cgroups, _fence)

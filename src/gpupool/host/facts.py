@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 from gpupool.agent.cgroups import detect
 from gpupool.host.options import Options
+from gpupool.mechanisms.contract import FenceLevel
+from gpupool.mechanisms.driver_files import installed_driver
+from gpupool.mechanisms.fence_survey import FenceSurvey, survey
 from gpupool.probes.contract import Probe
 from gpupool.probes.pci import scan_pci
 from gpupool.probes.registry import PROBES
@@ -16,7 +20,7 @@ Check = dict[str, str]
 
 def facts(_options: Options) -> int:
     """Print one JSON object with a list of checks, in the shape that `doctor` shows."""
-    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups()]}))
+    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups(), _fence()]}))
     return 0
 
 
@@ -49,6 +53,22 @@ def _bus() -> Iterator[Check]:
     for card in scan_pci():
         if card.problem:
             yield _check(f"card {card.address}", "warn", f"{card.vendor} {card.model}: {card.problem}")
+
+
+def _fence() -> Check:
+    """What shares would be held by here: of the cards there are, else of simulated ones."""
+    simulated = not installed_driver().files
+    known = survey(own_pool=os.geteuid() != 0, simulated=simulated)
+    what = "simulated cards" if simulated else "this machine's cards"
+    state = "ok" if known.level is not FenceLevel.NONE else "warn"
+    return _check("fence", state, f"shares of {what}: {known.level}: {known.why}; {known.way}", _next_step(known))
+
+
+def _next_step(known: FenceSurvey) -> str:
+    """What to do about what a fence lacks."""
+    if known.missing and known.level is FenceLevel.NONE:
+        return "reinstall gpupool-native of the same version"
+    return "a newer gpupool may know them" if known.unclassified else ""
 
 
 def _cgroups() -> Check:

@@ -47,7 +47,7 @@ _PLACES: Final = (
     "/opt/nvidia/lib64",
     "/run/opengl-driver/lib",
 )
-_LDCONFIG: Final = ("/sbin/ldconfig", "/usr/sbin/ldconfig")
+LDCONFIG: Final = ("/sbin/ldconfig", "/usr/sbin/ldconfig")
 _MAKING = threading.Lock()
 
 
@@ -231,7 +231,7 @@ class Libraries:
         """Loader caches hold final paths, so they are made in the final place. (ldconfig notes what it read in its own
         auxiliary cache on the host, as with every run.)
         """
-        ldconfig = next((path for path in _LDCONFIG if os.access(path, os.X_OK)), None)
+        ldconfig = next((path for path in LDCONFIG if os.access(path, os.X_OK)), None)
         for name, libraries in (("fenced.cache", "lib"), ("bare.cache", "driver")) if ldconfig else ():
             configuration = self.root / f"{name}.conf"
             if (self.root / name).exists():

@@ -1,0 +1,112 @@
+"""What a fence could hold on this host, part by part, for `doctor`. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpupool.mechanisms.contract import FenceLevel
+from gpupool.mechanisms.driver_files import (
+    CUDA,
+    LDCONFIG,
+    LOADER_CACHE,
+    NVML,
+    Driver,
+    installed_driver,
+    simulated_libraries,
+    templates,
+)
+from gpupool.mechanisms.standin import NotAStandIn, unclassified
+
+
+@dataclass(frozen=True)
+class FenceSurvey:
+    """`level` is the best a share gets here and `why` what keeps it from more; `missing` names parts that are not
+    there, `way` says how the driver's names are taken, `unclassified` which functions of the driver pass unseen.
+    """
+
+    level: FenceLevel
+    why: str
+    way: str
+    missing: tuple[str, ...] = ()
+    unclassified: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """For a node's facts."""
+        return {
+            "level": self.level.value,
+            "why": self.why,
+            "way": self.way,
+            "missing": list(self.missing),
+            "unclassified": list(self.unclassified[:20]),
+            "unclassified_count": len(self.unclassified),
+        }
+
+
+def survey(*, own_pool: bool, simulated: bool, driver: Driver | None = None) -> FenceSurvey:
+    """What a share of this host's cards (or of simulated ones) would have."""
+    driver = driver or installed_driver()
+    missing = tuple(_missing(simulated, driver))
+    way = _way(simulated, driver)
+    if f"the fence's {CUDA}" in missing or "a driver" in missing or "the simulated driver" in missing:
+        return FenceSurvey(FenceLevel.NONE, f"missing: {', '.join(missing)}", way, missing)
+    unseen = _unseen(driver) if not simulated else ()
+    if unseen:
+        why = f"the driver is newer than this fence: {len(unseen)} of its functions pass unseen"
+        return FenceSurvey(FenceLevel.ADVISORY, why, way, missing, unseen)
+    if own_pool:
+        return FenceSurvey(FenceLevel.ADVISORY, "jobs and pool are one user", way, missing)
+    if not _can_mount():
+        return FenceSurvey(FenceLevel.ADVISORY, "this system refuses private mounts", way, missing)
+    return FenceSurvey(FenceLevel.SOFT, "who talks to the kernel driver directly is not held", way, missing)
+
+
+def _missing(simulated: bool, driver: Driver) -> Iterator[str]:
+    place, cards = templates(), simulated_libraries()
+    for name in (CUDA, NVML):
+        if place is None or not (place / name).exists():
+            yield f"the fence's {name}"
+    if simulated and cards is None:
+        yield "the simulated driver"
+    if not simulated and CUDA not in driver.files:
+        yield "a driver"
+    try:
+        from gpupool_native import arbiter_path
+
+        if not arbiter_path().exists():
+            yield "gpupool-arbiter"
+    except ImportError:
+        yield "gpupool-arbiter"
+
+
+def _way(simulated: bool, driver: Driver) -> str:
+    if not simulated:
+        files = [str(path) for name in (CUDA, NVML) for path in driver.files.get(name, ())]
+        return f"bound over {', '.join(files)}" if files else "no driver to take the name of"
+    if any(os.access(path, os.X_OK) for path in LDCONFIG) and LOADER_CACHE.exists():
+        return f"named by a private {LOADER_CACHE}"
+    return "named by LD_LIBRARY_PATH alone: there is no ldconfig here"
+
+
+def _unseen(driver: Driver) -> tuple[str, ...]:
+    place = templates()
+    found: list[str] = []
+    for name in (CUDA, NVML):
+        file = next(iter(driver.files.get(name, ())), None)
+        if place is not None and file is not None and (place / name).exists():
+            try:
+                found += unclassified(place / name, file)
+            except (NotAStandIn, OSError) as problem:
+                found.append(f"{name}: {problem}")
+    return tuple(found)
+
+
+def _can_mount(proc: Path = Path("/proc")) -> bool:
+    """Whether we have CAP_SYS_ADMIN, which a private mount namespace needs: bit 21 of CapEff, capabilities(7)."""
+    for line in (proc / "self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> 21 & 1)
+    return False
