@@ -72,7 +72,7 @@ class Fence:
         sight = self._sight(view, state_dir)
         level, why = level_of(view, sight)
         known = book.read(view.allocation)
-        revision = _revision(known) if known else 2
+        revision = _revision(known) if known and known.mechanism == self.name else 2
         limits = self._limits(view, book, level, revision)
         note = book.open(
             Note(self.name, view.allocation, view.generation, Step.PREPARING, made=_made(view, limits, why))
