@@ -1,6 +1,6 @@
 /* Kernels and variables by the host addresses that stand for them: handles, attributes, how many fit. */
+#include "launch_config.h"
 #include "registry.h"
-#include "runtime.h"
 
 static int enter_kernel(const void *host, CUkernel *kernel) {
     int result = cudart_enter();
@@ -131,4 +131,22 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void 
     if (!result)
         result = DRIVER(cuOccupancyAvailableDynamicSMemPerBlock)(bytes, (CUfunction)kernel, blocks, block_size);
     return cudart_result(result);
+}
+
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *host, const cudaLaunchConfig_t *config) {
+    CUkernel kernel;
+    int result = config ? enter_kernel(host, &kernel) : (int)cudaErrorInvalidValue;
+    if (result)
+        return cudart_result(result);
+    CUlaunchConfig c = cudart_launch_config(config);
+    return cudart_result(DRIVER(cuOccupancyMaxPotentialClusterSize)(size, (CUfunction)kernel, &c));
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *host, const cudaLaunchConfig_t *config) {
+    CUkernel kernel;
+    int result = config ? enter_kernel(host, &kernel) : (int)cudaErrorInvalidValue;
+    if (result)
+        return cudart_result(result);
+    CUlaunchConfig c = cudart_launch_config(config);
+    return cudart_result(DRIVER(cuOccupancyMaxActiveClusters)(clusters, (CUfunction)kernel, &c));
 }

@@ -1,5 +1,5 @@
+#include "../launch_config.h"
 #include "../registry.h"
-#include "../runtime.h"
 
 /* In place of a function the driver takes one of its context-independent kernels, cast. */
 static CUfunction as_function(CUkernel kernel) { return (CUfunction)kernel; }
@@ -31,25 +31,10 @@ cudaError_t cudaLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block,
                   (unsigned)shared_bytes, stream, arguments);
 }
 
-SAME_LAYOUT(cudaLaunchAttribute, CUlaunchAttribute);
-
-static CUlaunchConfig driver_configuration(const cudaLaunchConfig_t *c) {
-    return (CUlaunchConfig){.gridDimX = c->gridDim.x,
-                            .gridDimY = c->gridDim.y,
-                            .gridDimZ = c->gridDim.z,
-                            .blockDimX = c->blockDim.x,
-                            .blockDimY = c->blockDim.y,
-                            .blockDimZ = c->blockDim.z,
-                            .sharedMemBytes = (unsigned)c->dynamicSmemBytes,
-                            .hStream = c->stream,
-                            .attrs = (CUlaunchAttribute *)c->attrs,
-                            .numAttrs = c->numAttrs};
-}
-
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *host, void **arguments) {
     if (!config)
         return cudart_result(cudaErrorInvalidValue);
-    CUlaunchConfig c = driver_configuration(config);
+    CUlaunchConfig c = cudart_launch_config(config);
     return LAUNCH(host, cuLaunchKernelEx, &c, as_function(kernel), arguments, NULL);
 }
 
