@@ -16,27 +16,18 @@ import pytest
 import gpupool_native
 from gpupool.mechanisms.standin import make_standin
 from tests.unit.native.fence_build import (
-    HERE,
     LIBRARIES,
     SONAMES,
     Headers,
     StandIn,
     build_dummy,
     build_probe,
-    compile_library,
-    locate,
     shared,
 )
-from tests.unit.native.front_pool import compiler
+from tests.unit.native.fence_runtime import RUNTIMES, start_runtime, wrong_answers
 
 WAYS = ("link", "dlsym", "default", "next", "client", "lazy")
 APART = ("deepbind", "deepbind-client", "dlmopen", "dlmopen-client")
-RUNTIMES = [  # and how many look-ups each was counted to make
-    ("nvidia-cuda-runtime-cu12", "libcudart.so.12", 419),
-    ("nvidia-cuda-runtime-cu12", "libcudart_static.a", 419),
-    ("nvidia-cuda-runtime", "libcudart.so.13", 481),
-    ("nvidia-cuda-runtime", "libcudart_static.a", 481),
-]
 LEGACY, PER_THREAD = 1, 2
 NEWEST = 13050
 
@@ -150,41 +141,14 @@ def test_odd_look_ups_get_the_driver_s_refusal(routes: Routes) -> None:
     assert {each[1:] for each in routes.probe("lookup", asked)} == {("-", "-")}
 
 
-def runtime_user(folder: Path, package: str, library: str) -> list[Path]:
-    """A command that initialises the vendor's runtime: one that is loaded by path, or one that is inside."""
-    path = locate.directory(package, "cuda_runtime_api.h").parent / "lib" / library
-    user = folder / "user"
-    command = [compiler(), str(HERE / "runtime_user.c"), "-o", str(user)]
-    if path.suffix == ".a":
-        others = sorted(map(str, path.parent.glob("libculibos.a")))  # of 12.x
-        command += ["-DSTATIC_RUNTIME", str(path), *others, "-lpthread", "-lrt"]
-    subprocess.run([*command, "-ldl"], check=True)
-    return [user, path]
-
-
 @pytest.mark.parametrize(("package", "library", "least"), RUNTIMES)
 def test_every_look_up_of_the_vendor_s_runtime_gives_ours_or_the_driver_s_own(
     package: str, library: str, least: int, routes: Routes, tmp_path: Path
 ) -> None:
-    """All that it looks up before its self-test, which no driver but the vendor's passes and no test here answers."""
-    log = tmp_path / "lookups"
-    spy = compile_library(tmp_path / "spy.so", [HERE / "fence_runtime_spy.c"], "-ldl")
-    command = runtime_user(tmp_path, package, library)
-    environment = {"LD_PRELOAD": str(spy), "SPY_LOG": str(log), "SPY_DRIVER": str(routes.stand_in.driver)}
-    environment["SPY_RUNTIME"] = "/libcudart.so" if ".so" in library else "/user"
-    done = subprocess.run(
-        command, env=routes.stand_in.environment | environment, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) != 0  # no share lies at the stand-in's base, so it refused
-
-    lines = [line.split("\t") for line in log.read_text().splitlines()]
+    """No share lies at this stand-in's base, so it refuses; what a runtime looks up it has looked up by then."""
+    seen = start_runtime(tmp_path, package, library, routes.stand_in)
     handled = {row.symbol.name for row in routes.rows if row.handled}
-    wrong = []
-    for asked, file, symbol, driver_file, driver_symbol in lines:
-        owner = "stand-in" if driver_symbol in handled else routes.stand_in.owner(driver_file)
-        if (routes.stand_in.owner(file), symbol) != (owner, driver_symbol):
-            wrong.append((asked, file, symbol, driver_symbol))
-    assert wrong == []
-    assert len(lines) >= least
-    assert sum(line[2] in handled for line in lines) > 80
+    assert wrong_answers(seen.lookups, handled, routes.stand_in) == []
+    assert len(seen.lookups) >= least
+    assert sum(look_up.symbol in handled for look_up in seen.lookups) > 80
+    assert seen.result != 0
