@@ -19,7 +19,7 @@
 enum fence_bell_kind {
     FENCE_BELL_HELLO = 1,  /* first on every connection: this process has `slot` (again after a slot was lost) */
     FENCE_BELL_RING = 2,   /* wants time on `device` and has none */
-    FENCE_BELL_DRAINED = 3 /* nothing of this process is in flight on `device` any more, and nothing waits */
+    FENCE_BELL_DRAINED = 3 /* nothing of this process is in flight on `device` any more; said under FENCE_HOLDING_WANTED */
 };
 
 struct fence_bell {

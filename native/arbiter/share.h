@@ -1,0 +1,84 @@
+/* One allocation: its three files, its cards, its processes and its doorbell. */
+#ifndef GPUPOOL_ARBITER_SHARE_H
+#define GPUPOOL_ARBITER_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "arbitrate.h"
+#include "gpupool/region.h"
+
+struct share;
+
+/* What an epoll event is about. */
+enum source_kind { SOURCE_COMMANDS, SOURCE_TIMER, SOURCE_DOORBELL, SOURCE_PEER, SOURCE_PROCESS };
+
+struct source {
+    enum source_kind kind;
+    int file;
+    struct share *share;
+};
+
+/* A connection. Its process is known by the kernel's word, its slot by its own. */
+struct peer {
+    struct source source;
+    pid_t pid;
+    bool greeted;
+    uint32_t slot;
+    struct peer *next;
+};
+
+/* A process with a slot, until its pidfd says that it has ended. */
+struct process {
+    struct source source; /* the pidfd */
+    pid_t pid;
+    uint32_t slot;
+    uint64_t owner; /* the slot's word when it was told; 0: the slot was nobody's */
+    struct process *next;
+};
+
+struct card {
+    uint8_t uuid[16];
+    struct arb_card arb;
+    uint64_t due_ns; /* ARB_NEVER: nothing to do until something happens */
+    uint32_t members;
+    struct card *next;
+};
+
+struct seat { /* an allocation on one card */
+    struct arb_member member;
+    struct card *card;
+    bool broken; /* its region was found damaged: it is told nothing more */
+};
+
+struct share {
+    char name[64];
+    const struct fence_limits *limits;
+    struct fence_grants *grants;
+    struct fence_usage *usage;
+    int usage_file;
+    uint64_t generation; /* of the limits that are in force here */
+    uint32_t devices, peers_count;
+    bool damaged;
+    struct seat seat[FENCE_MAX_DEVICES];
+    struct source doorbell;
+    struct peer *peers;
+    struct process *processes;
+    struct share *next;
+};
+
+/* Maps, checks and listens; clears or adopts the slots it finds. NULL: `why` tells in a clause. Reports nothing. */
+struct share *share_open(const char *name, const char *share_directory, const char *usage_directory, char *why, size_t size);
+void share_close(struct share *share);
+
+/* Whether the agent changed the limits since; then they are read again. */
+bool share_refresh(struct share *share);
+struct arb_limits share_limits(const struct share *share, uint32_t device);
+
+/* Reads what the region claims of every card into seat[].member.seen. False: it is cut short; `damaged` is set. */
+bool share_look(struct share *share);
+/* Writes seat[device].member.word into the grants page and wakes who waits for it. */
+void share_tell(struct share *share, uint32_t device, uint64_t now);
+
+#endif
