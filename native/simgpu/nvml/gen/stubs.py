@@ -2,8 +2,9 @@
 
     python3 stubs.py --symbols SYMBOLS_JSON --reader NATIVE_CUDA --nm NM --out DIR OBJECT...
 
-What is defined is read from the objects, so that a function is written in one place. Writes `stubs.c` and `exports.map`,
-which lets out the header's symbols and nothing else. A function of ours that no header knows stops the build.
+What is defined is read from the objects, so that a function is written in one place. Writes `stubs.c`, and
+`exports.map`, which lets out the header's symbols and nothing else. A function of ours that no header knows stops the
+build.
 """
 
 from __future__ import annotations
