@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -176,6 +176,35 @@ class StandIn:
     def owner(self, file: str) -> str:
         """Which of the two a path is, or the path."""
         return {str(self.library): "stand-in", str(self.driver): "driver"}.get(file, file)
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The shipped stand-in in a folder of its own, the probe beside it, and what the table says."""
+
+    stand_in: StandIn
+    folder: Path
+    rows: Sequence[Any]
+
+    def probe(self, way: str, lines: Sequence[str], alone: bool = False) -> list[tuple[str, str, str]]:
+        """Name, owner and symbol of what the probe gets for each line; `alone`: there is no stand-in."""
+        environment = self.stand_in.environment | ({"LD_LIBRARY_PATH": str(self.folder)} if alone else {})
+        command = [self.folder / "probe", way, SONAMES[self.stand_in.side], self.folder / "client.so"]
+        done = subprocess.run(
+            command,
+            input="\n".join(lines) + "\n",
+            text=True,
+            capture_output=True,
+            env=environment,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        found = [line.split("\t") for line in done.stdout.splitlines()]
+        return [(name, self.stand_in.owner(file), symbol) for name, file, symbol in found]
+
+    def expected(self, name: str) -> tuple[str, str, str]:
+        (row,) = (row for row in self.rows if row.symbol.name == name)
+        return name, "stand-in" if row.handled else "driver", name
 
 
 def build_probe(folder: Path, stand_in: StandIn, listed: Any) -> tuple[Path, Path]:

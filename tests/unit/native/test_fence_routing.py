@@ -5,9 +5,7 @@ The stand-in is the one that is shipped, filled in for a dummy driver that expor
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from tests.unit.native.fence_build import (
     LIBRARIES,
     SONAMES,
     Headers,
+    Routes,
     StandIn,
     build_dummy,
     build_probe,
@@ -30,35 +29,6 @@ WAYS = ("link", "dlsym", "default", "next", "client", "lazy")
 APART = ("deepbind", "deepbind-client", "dlmopen", "dlmopen-client")
 LEGACY, PER_THREAD = 1, 2
 NEWEST = 13050
-
-
-@dataclass(frozen=True)
-class Routes:
-    """The shipped stand-in in a folder of its own, the probe beside it, and what the table says."""
-
-    stand_in: StandIn
-    folder: Path
-    rows: Sequence[Any]
-
-    def probe(self, way: str, lines: Sequence[str], alone: bool = False) -> list[tuple[str, str, str]]:
-        """Name, owner and symbol of what the probe gets for each line; `alone`: there is no stand-in."""
-        environment = self.stand_in.environment | ({"LD_LIBRARY_PATH": str(self.folder)} if alone else {})
-        command = [self.folder / "probe", way, SONAMES[self.stand_in.side], self.folder / "client.so"]
-        done = subprocess.run(
-            command,
-            input="\n".join(lines) + "\n",
-            text=True,
-            capture_output=True,
-            env=environment,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        found = [line.split("\t") for line in done.stdout.splitlines()]
-        return [(name, self.stand_in.owner(file), symbol) for name, file, symbol in found]
-
-    def expected(self, name: str) -> tuple[str, str, str]:
-        (row,) = (row for row in self.rows if row.symbol.name == name)
-        return name, "stand-in" if row.handled else "driver", name
 
 
 def make(headers: Headers, side: str, folder: Path) -> None:

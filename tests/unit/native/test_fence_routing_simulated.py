@@ -1,4 +1,4 @@
-"""The vendor's runtimes before a stand-in that has a share and the simulated driver: as far as they come, all the way.
+"""A stand-in before the simulated libraries: every symbol, and the vendor's runtimes as far as they come.
 
 They come to their self-test, which asks the driver to prove that it is the vendor's. The simulated one does not.
 """
@@ -14,7 +14,7 @@ from gpupool.mechanisms import regions
 from gpupool.mechanisms.standin import make_standin
 from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simulated import parse_sim
-from tests.unit.native.fence_build import Headers, StandIn
+from tests.unit.native.fence_build import LIBRARIES, SONAMES, Headers, Routes, StandIn, build_probe
 from tests.unit.native.fence_runtime import RUNTIMES, start_runtime, wrong_answers
 from tests.unit.native.fence_share import make_share
 
@@ -48,3 +48,21 @@ def test_the_vendor_s_runtime_comes_as_far_under_the_fence_as_without(
     handled = {row.symbol.name for row in headers.rows("driver") if row.handled}
     assert wrong_answers(seen[0].lookups, handled, fenced) == []
     assert len(seen[0].lookups) > 400
+
+
+@pytest.mark.parametrize("side", ["driver", "nvml"])
+def test_the_simulated_libraries_have_every_symbol_and_the_stand_in_what_it_handles(
+    side: str, headers: Headers, tmp_path: Path
+) -> None:
+    library = gpupool_native.simgpu_dir() / SONAMES[side]
+    stand_in = StandIn(side, tmp_path / "fence" / library.name, library)
+    make_standin(gpupool_native.fence_dir() / library.name, library, str(tmp_path / "no-share"), stand_in.library)
+    build_probe(tmp_path, stand_in, headers.lists[LIBRARIES[side]])
+    routes = Routes(stand_in, tmp_path, headers.rows(side))
+    names = [row.symbol.name for row in routes.rows]
+    for way in (
+        "link",
+        "dlsym",
+        "dlmopen-client",
+    ):  # a twin may be the plain function, so what it is called there is open
+        assert [found[:2] for found in routes.probe(way, names)] == [routes.expected(name)[:2] for name in names]
