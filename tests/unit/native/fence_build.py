@@ -51,6 +51,7 @@ declarations = load_module(CUDA / "declarations.py")
 locate = load_module(CUDA / "locate.py")
 classified = load_module(GEN / "classified.py")
 generate = load_module(GEN / "generate.py")
+unwritten = load_module(GEN / "unwritten.py")
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:
         (made / name).write_text(text)
     stub = compile_library(folder / "stub.so", [driver.parent / "dummy.c"], f"-I{HERE}", "-w", f"-Wl,-soname,{driver}")
     sources = [*made.glob("*.c"), GEN / "table.c", GEN / "exports.c", HERE / "bare_stand_in.c"]
-    sources += [GEN / "lookup.c"] if side == "driver" else []
+    sources += [GEN / "lookup.c", HERE / "bare_work.c"] if side == "driver" else []
     options = ["-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--no-as-needed", "-Wno-unused-parameter", f"-I{made}"]
     options += [f"-I{GEN}", *headers.options, f'-DDRIVER="{driver}"', f"-DTABLE=fence_{side}_table"]
     return compile_library(folder / SONAMES[side], sources, *options, f"-Wl,-soname,{SONAMES[side]}", str(stub))

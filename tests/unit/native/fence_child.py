@@ -29,6 +29,19 @@ class Child:
             found[name] = (self.library[name](*ZEROS), self.called())
         return found
 
+    def work(self, *calls: str) -> list[list[int]]:
+        """What each call "name argument..." told the throttle, how often, last of all."""
+        told = []
+        kept = (ctypes.c_uint64 * 7).in_dll(self.library, "bare_work")
+        for call in calls:
+            name, *arguments = call.split()
+            kept[6] = 0
+            given = [ctypes.c_uint64(int(argument, 0)) for argument in arguments]
+            assert self.library[name](*given, *ZEROS) == 0
+            assert self.called() == name
+            told.append(list(kept))
+        return told
+
     def exports(self, *names: str) -> list[str]:
         return [name for name in names if hasattr(self.library, name)]
 

@@ -22,6 +22,7 @@ from tests.unit.native.fence_build import (
     build_bare,
     build_dummy,
     shared,
+    unwritten,
 )
 
 CHILD = Path(__file__).with_name("fence_child.py")
@@ -226,3 +227,47 @@ def test_no_handler_of_the_shipped_libraries_is_one_that_nobody_wrote(side: str,
     section = b"fence_unwritten"
     assert section in bare.library.read_bytes()
     assert section not in (gpupool_native.fence_dir() / SONAMES[side]).read_bytes()
+
+
+KERNEL, GRAPH, COPY, MEMSET = range(4)
+ANY, TO_DEVICE, TO_HOST, ON_DEVICE, PEER = range(5)
+LEGACY, PER_THREAD, STREAM, FUNCTION = 1, 2, 0x5000, 0x7000
+WORK = {  # a call: kind, direction of a copy, whether it waits, stream, key, units
+    f"cuLaunchKernel {FUNCTION} 70000 65535 4 32 1 1 0 {STREAM}": (KERNEL, 0, 0, STREAM, FUNCTION, 70000 * 65535 * 4),
+    f"cuLaunchKernel {FUNCTION} 2 3 4": (KERNEL, 0, 0, LEGACY, FUNCTION, 24),
+    f"cuLaunchKernel_ptsz {FUNCTION} 2 3 4": (KERNEL, 0, 0, PER_THREAD, FUNCTION, 24),
+    f"cuLaunchKernel_ptsz {FUNCTION} 2 3 4 1 1 1 0 {STREAM}": (KERNEL, 0, 0, STREAM, FUNCTION, 24),
+    "cuLaunchKernelEx 0": (KERNEL, 0, 0, LEGACY, 0, 0),
+    f"cuLaunch {FUNCTION}": (KERNEL, 0, 0, LEGACY, FUNCTION, 1),
+    f"cuLaunchGridAsync {FUNCTION} 6 7 {STREAM}": (KERNEL, 0, 0, STREAM, FUNCTION, 42),
+    "cuLaunchCooperativeKernelMultiDevice 0 3": (KERNEL, 0, 0, LEGACY, 0, 0),
+    f"cuGraphLaunch 0x9000 {STREAM}": (GRAPH, 0, 0, STREAM, 0x9000, 1),
+    "cuGraphLaunch_ptsz 0x9000 0": (GRAPH, 0, 0, PER_THREAD, 0x9000, 1),
+    "cuMemcpyHtoD_v2 0 0 4096": (COPY, TO_DEVICE, 1, LEGACY, 0, 4096),
+    "cuMemcpyHtoD_v2_ptds 0 0 4096": (COPY, TO_DEVICE, 1, PER_THREAD, 0, 4096),
+    f"cuMemcpyDtoHAsync_v2 0 0 {1 << 33} {STREAM}": (COPY, TO_HOST, 0, STREAM, 0, 1 << 33),
+    "cuMemcpyAtoD_v2 0 0 0 17": (COPY, ON_DEVICE, 1, LEGACY, 0, 17),
+    f"cuMemcpyPeerAsync 0 0 0 0 5 {STREAM}": (COPY, PEER, 0, STREAM, 0, 5),
+    f"cuMemcpyAsync 0 0 5 {STREAM}": (COPY, ANY, 0, STREAM, 0, 5),
+    "cuMemcpy2D_v2 0": (COPY, ANY, 1, LEGACY, 0, 0),
+    "cuMemcpyBatchAsync_v2_ptsz 0 0 0 9": (COPY, ANY, 0, PER_THREAD, 0, 0),
+    f"cuMemPrefetchAsync 0 64 0 {STREAM}": (COPY, ANY, 0, STREAM, 0, 64),
+    "cuMemsetD8_v2 0 7 10": (MEMSET, 0, 0, LEGACY, 0, 10),
+    f"cuMemsetD32Async 0 7 {1 << 31} {STREAM}": (MEMSET, 0, 0, STREAM, 0, 1 << 33),
+    "cuMemsetD2D16_v2_ptds 0 100 7 10 3": (MEMSET, 0, 0, PER_THREAD, 0, 60),
+}
+
+
+def test_the_throttle_is_told_what_each_call_is(bare: StandIn) -> None:
+    """Null pointers where structures belong included: what is wrong with them the driver says."""
+    told = ask(bare, "work", *WORK)
+    assert {call: tuple(said) for call, said in zip(WORK, told, strict=True)} == {
+        call: (*expected, 1) for call, expected in WORK.items()
+    }
+
+
+def test_handlers_that_nobody_wrote_are_listed(bare: StandIn, headers: Headers) -> None:
+    """In the bare stand-in all but the look-ups, and what its two files bring."""
+    rows = headers.rows("driver")
+    own = {row.symbol.name for row in rows if row.handler == "own" and row.symbol.base != "cuGetProcAddress"}
+    assert set(unwritten.unwritten("nm", bare.library)) == own | {f"fence_on_{row.stem}" for row in rows if row.stem}
