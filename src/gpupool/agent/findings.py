@@ -6,7 +6,7 @@ freeing gives back last, so whatever one of the two readings covers is accounted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,9 +15,9 @@ from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsag
 MIB: Final = 1 << 20
 LEAST_TOLERANCE_BYTES: Final = 16 * MIB
 """Rounding and what a driver keeps for itself; a quarter of a context where that is more."""
-TIME_TOLERANCE_NS: Final = 250_000_000
-TIME_TOLERANCE_PART: Final = 10
-"""Measured time follows what ran by a batch; beyond that and a tenth it was not measured at all."""
+TIME_TOLERANCE_NS: Final = 400_000_000
+TIME_TOLERANCE_PART: Final = 5
+"""Measured time follows what ran by a batch; beyond that and a fifth it was not measured at all."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def _beyond(one: CardProcess, uuid: str, before: FenceUsage, after: FenceUsage) 
     return one.memory_bytes - max(known)
 
 
-def _time_beyond(one: CardProcess, uuid: str, slots: Iterable[FenceProcess]) -> int:
-    if one.gpu_ns is None:
-        return 0
+def _time_beyond(one: CardProcess, uuid: str, slots: Sequence[FenceProcess]) -> int:
+    if one.gpu_ns is None or not any(_used(slot, uuid).launches for slot in slots):
+        return 0  # nothing was measured of it, so there is nothing to compare
     known = max(_used(slot, uuid).gpu_ns + _used(slot, uuid).inflight_ns for slot in slots)
     tolerance = max(TIME_TOLERANCE_NS, one.gpu_ns // TIME_TOLERANCE_PART)
     return one.gpu_ns - known if one.gpu_ns - known > tolerance else 0

@@ -13,7 +13,9 @@ LIMITS = Limits("al-1", "job-1", "physics", "soft", (DeviceLimit(CARD, SHARE, 48
 def ledger(**by_pid: int) -> FenceUsage:
     """`p10=300`: process 10 has 300 MiB by its ledger."""
     processes = [
-        FenceProcess(int(name[1:]), 1, False, {CARD: FenceDeviceUsage(committed_bytes=size * MIB, gpu_ns=10**9)})
+        FenceProcess(
+            int(name[1:]), 1, False, {CARD: FenceDeviceUsage(committed_bytes=size * MIB, gpu_ns=10**9, launches=1)}
+        )
         for name, size in by_pid.items()
     ]
     return FenceUsage(tuple(processes), {CARD: 0}, {CARD: FenceDeviceUsage()})
@@ -62,7 +64,7 @@ def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:
     assert "its share is 1000 MiB" in finding.text
 
 
-@pytest.mark.parametrize(("gpu_ms", "found"), [(1000, False), (1250, False), (1251, True), (9000, True)])
+@pytest.mark.parametrize(("gpu_ms", "found"), [(1000, False), (1400, False), (1401, True), (9000, True)])
 def test_time_that_was_never_measured_is_found_beyond_what_a_batch_may_lag(gpu_ms: int, found: bool) -> None:
     result = compare(LIMITS, ledger(p10=1), ledger(p10=1), {CARD: [on_card(10, 1, gpu_ms * 10**6)]})
     assert [finding.kind for finding in result.findings] == (["time"] if found else [])
