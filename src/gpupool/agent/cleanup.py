@@ -6,13 +6,11 @@ Knows the supervisors and what they leave; must not know the store or whether th
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 from pathlib import Path
 
 from gpupool.agent.cgroups import detect, remove_pool
 from gpupool.agent.job_state import JobState, SupervisorError, inspect
-from gpupool.agent.launch import MOUNT_POINTS, base_of
 from gpupool.agent.orphans import reap_orphans
 from gpupool.agent.supervisor import Connection, NotRunning
 from gpupool.base.settings import PoolPaths
@@ -22,12 +20,15 @@ _END_SECONDS = GRACE_SECONDS + 15
 
 
 def end_every_job(paths: PoolPaths, pool_id: str) -> int:
-    """Stop what runs, end what was left behind, remove the pool's cgroups; how many jobs ran. Idempotent."""
+    """Stop what runs, end what was left behind, remove the pool's cgroups; how many jobs ran. Idempotent.
+
+    The empty directories of `launch.base_of` stay: another pool's jobs may have mounts there in namespaces of their
+    own, and removing a mount point takes the mounts of every other namespace with it (rmdir(2) does not say busy).
+    """
     ended = 0
     for directory in _directories(paths.jobs):
         ended += _end(directory)
     remove_pool(detect(), pool_id)
-    _remove_mount_points()
     return ended
 
 
@@ -57,11 +58,3 @@ def _stop(directory: Path) -> None:
         while connection.read_event() is None:
             if not waiting.poll(_END_SECONDS * 1000):
                 raise SupervisorError(f"{directory.name} did not end within {_END_SECONDS} s")
-
-
-def _remove_mount_points() -> None:
-    """Where shares and what goes with them appeared, unless another pool of this user still uses the place."""
-    base = Path(base_of(os.geteuid()))
-    for point in (*(base / name for name in MOUNT_POINTS), base):
-        with contextlib.suppress(OSError):
-            point.rmdir()

@@ -23,7 +23,6 @@ from gpupool.wire.fleet import ReportIn, WorkOut
 
 NO_LIMIT = -1
 ROOT_BASE = "/run/gpupool"
-MOUNT_POINTS = ("share", "usage", "simgpu", "driver")
 _NOT_FOUND = (2, 20)  # ENOENT, ENOTDIR
 
 
