@@ -77,7 +77,7 @@ class Torch:
             yield Holder(process)
         finally:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class Holder:
         """It goes on; what it printed at its end."""
         if self.process.stdin:
             self.process.stdin.close()
+            self.process.stdin = None  # communicate() would flush it
         return self.said()
 
 

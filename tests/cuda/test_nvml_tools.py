@@ -54,10 +54,7 @@ def test_nvitop_shows_the_machine_and_its_processes(cards: Cards, python: Path, 
     finally:
         holder.communicate(timeout=30)
     assert shown.returncode == 0, shown.stderr
-    with cards.look() as machine:
-        assert all(
-            f"/ {card.memory_bytes / MIB:.2f}MiB" in shown.stdout or "GiB" in shown.stdout for card in machine.cards
-        )
+    assert shown.stdout.count("/ 44.99GiB") == 2
     assert any(str(pid) in line and os.path.basename(features)[:8] in line for line in shown.stdout.splitlines())
 
 
