@@ -198,9 +198,7 @@ def test_a_second_driver_beside_the_fence_is_found_out(fenced: Fenced, tmp_path:
     assert_found_out(fenced, answer, "unregistered", "memory", "over")
 
 
-def test_a_static_program_with_the_driver_does_not_come_far_or_is_found_out(
-    fenced: Fenced, tmp_path: Path
-) -> None:
+def test_a_static_program_with_the_driver_does_not_come_far_or_is_found_out(fenced: Fenced, tmp_path: Path) -> None:
     source, program = tmp_path / "static.c", tmp_path / "static"
     source.write_text(
         r"""
