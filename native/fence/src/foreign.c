@@ -3,9 +3,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "driver.h"
+#include "real.h"
 
 static bool is_libcuda(const char *path)
 {
@@ -28,14 +27,15 @@ static bool holds(uintptr_t from, uintptr_t to, const void *address)
     return (uintptr_t)address >= from && (uintptr_t)address < to;
 }
 
-/* The inodes that are known: of the stand-in, found by an address in it, and of the driver, found by its path. */
-static unsigned long own_inode(FILE *maps)
+/* By an address and not by stat(2): on an overlay the two disagree about inodes. */
+static unsigned long inode_at(FILE *maps, const void *address)
 {
     char line[1024], path[512];
     uintptr_t from, to;
+    rewind(maps);
     while (fgets(line, sizeof line, maps)) {
         unsigned long inode = inode_of(line, path, &from, &to);
-        if (holds(from, to, (const void *)foreign_is_mapped))
+        if (holds(from, to, address))
             return inode;
     }
     return 0;
@@ -45,17 +45,16 @@ bool foreign_is_mapped(void)
 {
     char line[1024], path[512];
     uintptr_t from, to;
-    struct stat driver = {0};
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
         return false;
-    unsigned long own = own_inode(maps);
+    unsigned long own = inode_at(maps, (const void *)foreign_is_mapped);
+    unsigned long driver = inode_at(maps, (const void *)fence_real.cuInit);
     bool found = false;
-    (void)!stat(driver_path(), &driver);
     rewind(maps);
     while (!found && fgets(line, sizeof line, maps)) {
         unsigned long inode = inode_of(line, path, &from, &to);
-        found = inode && inode != own && inode != (unsigned long)driver.st_ino && is_libcuda(path);
+        found = inode && inode != own && inode != driver && is_libcuda(path);
     }
     fclose(maps);
     return found;

@@ -1,8 +1,8 @@
 """A program that calls what it is told to, a JSON list a line: [function, [kind, value], ...] gives [result, outs...].
 
 Kinds: `u64`, `u32`, `bytes` (hex, given by address), `out` (8 bytes to be filled, given by address, answered), `fill`
-(so many bytes, answered in hex), `value` (64 bytes in hex, given by value). The library is loaded by its public name,
-as any CUDA program does it. `fork`, `exec` and `end` happen to the program itself.
+(so many bytes, answered in hex), `change` (these bytes, answered in hex), `value` (64 bytes in hex, given by value). The
+library is loaded by its public name, as any CUDA program does it. `fork`, `exec` and `end` happen to the program itself.
 """
 
 import ctypes
@@ -28,6 +28,10 @@ def call(library: ctypes.CDLL, name: str, arguments: list[list[object]]) -> list
         elif kind == "fill":
             outs.append(ctypes.create_string_buffer(int(str(value))))
             given.append(outs[-1])
+        elif kind == "change":
+            content = bytes.fromhex(str(value))
+            outs.append(ctypes.create_string_buffer(content, len(content)))
+            given.append(outs[-1])
         elif kind == "value":
             given.append(Bytes64.from_buffer_copy(bytes.fromhex(str(value))))
         elif kind == "bytes":
@@ -39,7 +43,6 @@ def call(library: ctypes.CDLL, name: str, arguments: list[list[object]]) -> list
 
 
 def main() -> None:
-    library: ctypes.CDLL | None = None
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         if name == "fork" and (child := os.fork()):  # the child goes on until it is told to end, then its parent does
@@ -53,8 +56,8 @@ def main() -> None:
             os.execv(sys.executable, [sys.executable, __file__])
         if name == "fork":
             continue
-        library = library or ctypes.CDLL("libcuda.so.1")
-        print(json.dumps(call(library, name, arguments)), flush=True)
+        library = "libnvidia-ml.so.1" if name.startswith("nvml") else "libcuda.so.1"
+        print(json.dumps(call(ctypes.CDLL(library), name, arguments)), flush=True)
 
 
 if __name__ == "__main__":
