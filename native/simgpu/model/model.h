@@ -85,7 +85,8 @@ struct sim_process {
     uint32_t flags;           /* SIM_OBSERVER */
     uint64_t since_ns;
     uint64_t image; /* of the program: an exec keeps pid and start time, but not what was allocated */
-    uint64_t unused[4];
+    uint64_t pid_namespace; /* inode of /proc/PID/ns/pid: only who is in it can tell whether the pid lives */
+    uint64_t unused[3];
     uint16_t context[SIM_CARDS]; /* in the engine, index + 1 */
     _Atomic uint64_t memory[SIM_CARDS][SIM_KINDS];
 };
@@ -104,7 +105,8 @@ struct sim_header {
     char name[64];    /* of the machine */
     uint8_t boot[16]; /* boot id (random(4)) it was made under: times do not outlive a boot */
     _Atomic uint64_t virtual_ns;
-    _Atomic uint64_t lock;    /* thread id << 32 | low 32 bits of its start time; top bit: somebody waits */
+    _Atomic uint64_t lock;    /* thread id << 32 | low 20 bits of its start time << 12 | low 12 bits of its pid namespace's
+                                 inode; top bit: somebody waits */
     _Atomic uint32_t wake;    /* changes when something happened that no prediction knew, from 1; a futex */
     _Atomic uint32_t waiters; /* threads that wait on it; too high after a kill, which only costs system calls */
     _Atomic uint64_t faults;  /* published */

@@ -7,12 +7,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* model_proc.c. A word that names a thread or process and since when: id << 32 | low 32 bits of its start time. */
-uint64_t sim_identity_of(pid_t id); /* 0: not there */
+/* model_proc.c. Processes are named as in struct sim_process, threads as in the lock. */
 uint64_t sim_own_process(void);
 uint64_t sim_own_thread(void);
-/* Gone, or another one under its number by now, or a zombie. Who cannot be asked about counts as alive. */
-bool sim_is_gone(uint64_t identity);
+uint64_t sim_own_namespace(void);
+/* Gone, or another one under its number by now, or a zombie. Who cannot be asked about, in another pid namespace say,
+   counts as alive. */
+bool sim_process_is_gone(const struct sim_process *process);
+bool sim_thread_is_gone(uint64_t thread);
+bool sim_thread_is_foreign(uint64_t thread); /* in another pid namespace */
 /* None of its threads runs or is about to. */
 bool sim_is_asleep(pid_t pid);
 

@@ -16,6 +16,7 @@
 
 #define SOMEBODY_WAITS (1ull << 63)
 #define LOOK_NS 1000000ull /* so often is looked whether the holder lives */
+#define PATIENCE_NS 3000000000ull /* with a holder in another pid namespace */
 #define SPINS 200
 
 uint64_t sim_monotonic_ns(void)
@@ -79,16 +80,26 @@ static void sleep_on(_Atomic uint64_t *lock, uint64_t seen)
     sim_futex_wait(upper_half(lock), (uint32_t)((seen | SOMEBODY_WAITS) >> 32), sim_monotonic_ns() + LOOK_NS);
 }
 
+/* Nobody holds the lock for longer than some milliseconds, so that one who cannot be looked at is given up after much more. */
+static bool is_lost(uint64_t holder, uint64_t since_ns)
+{
+    if (sim_thread_is_foreign(holder))
+        return sim_monotonic_ns() - since_ns > PATIENCE_NS;
+    return sim_thread_is_gone(holder);
+}
+
 static bool acquire_slowly(_Atomic uint64_t *lock, uint64_t mine)
 {
-    uint64_t looked_at = 0;
+    uint64_t looked_at = 0, since_ns = 0;
     for (;;) {
         uint64_t seen = atomic_load_explicit(lock, memory_order_relaxed);
         uint64_t holder = seen & ~SOMEBODY_WAITS;
         if (!seen && take(lock, 0, mine | SOMEBODY_WAITS))
             return false;
-        if (seen && holder == looked_at && sim_is_gone(holder) && take(lock, seen, mine | SOMEBODY_WAITS))
+        if (seen && holder == looked_at && is_lost(holder, since_ns) && take(lock, seen, mine | SOMEBODY_WAITS))
             return true;
+        if (holder != looked_at)
+            since_ns = sim_monotonic_ns();
         looked_at = holder;
         if (seen)
             sleep_on(lock, seen);

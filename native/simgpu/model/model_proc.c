@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,23 +53,18 @@ static bool stat_of(pid_t id, struct stat_line *line)
     return read_stat(path, line);
 }
 
-static uint64_t word(pid_t id, uint64_t start)
-{
-    return (uint64_t)(uint32_t)id << 32 | (uint32_t)start;
-}
-
-uint64_t sim_identity_of(pid_t id)
+static uint64_t start_of(pid_t id)
 {
     struct stat_line line;
-    return stat_of(id, &line) ? word(id, line.start) : 0;
+    return stat_of(id, &line) ? line.start : 0;
 }
 
 static __thread uint64_t own_thread;
-static uint64_t own_process;
+static uint64_t own_process, own_namespace;
 
 static void forget_in_child(void)
 {
-    own_thread = own_process = 0;
+    own_thread = own_process = own_namespace = 0;
 }
 
 static void watch_forks(void)
@@ -83,37 +78,69 @@ static void watch_forks_once(void)
     pthread_once(&once, watch_forks);
 }
 
-/* Without /proc the start time stays unknown, on all sides alike. */
+uint64_t sim_own_namespace(void)
+{
+    struct stat file;
+    uint64_t known = __atomic_load_n(&own_namespace, __ATOMIC_RELAXED);
+    if (!known && !stat("/proc/self/ns/pid", &file))
+        __atomic_store_n(&own_namespace, known = file.st_ino, __ATOMIC_RELAXED);
+    return known;
+}
+
+static uint64_t thread_word(pid_t id, uint64_t start, uint64_t namespace)
+{
+    return (uint64_t)(uint32_t)id << 32 | (start & 0xfffff) << 12 | (namespace & 0xfff);
+}
+
+/* Without /proc start time and namespace stay unknown, on all sides alike. */
 uint64_t sim_own_thread(void)
 {
     if (!own_thread) {
         pid_t id = (pid_t)syscall(SYS_gettid);
         watch_forks_once();
-        own_thread = sim_identity_of(id);
-        own_thread = own_thread ? own_thread : word(id, 0);
+        own_thread = thread_word(id, start_of(id), sim_own_namespace());
     }
     return own_thread;
 }
 
 uint64_t sim_own_process(void)
 {
-    if (!own_process) {
+    uint64_t known = __atomic_load_n(&own_process, __ATOMIC_RELAXED);
+    if (!known) {
         watch_forks_once();
-        own_process = sim_identity_of(getpid());
-        own_process = own_process ? own_process : word(getpid(), 0);
+        known = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)start_of(getpid());
+        __atomic_store_n(&own_process, known, __ATOMIC_RELAXED);
     }
-    return own_process;
+    return known;
 }
 
-bool sim_is_gone(uint64_t identity)
+/* Whether `id` is not there, or did not start at what `mask` lets see of `start`. */
+static bool is_gone(pid_t id, uint64_t start, uint64_t mask)
 {
-    pid_t id = (pid_t)(identity >> 32 & 0x7fffffff);
     struct stat_line line;
     if (!stat_of(id, &line))
         return kill(id, 0) != 0 && errno == ESRCH;
     if ((line.state == 'Z' || line.state == 'X') && line.threads <= 1)
         return true;
-    return (uint32_t)line.start != (uint32_t)identity;
+    return (line.start & mask) != start;
+}
+
+bool sim_process_is_gone(const struct sim_process *process)
+{
+    uint64_t owner = atomic_load(&process->owner);
+    if (!owner || process->pid_namespace != sim_own_namespace())
+        return false;
+    return is_gone((pid_t)(owner >> 32), owner & 0xffffffff, 0xffffffff);
+}
+
+bool sim_thread_is_foreign(uint64_t thread)
+{
+    return (thread & 0xfff) != (sim_own_namespace() & 0xfff);
+}
+
+bool sim_thread_is_gone(uint64_t thread)
+{
+    return !sim_thread_is_foreign(thread) && is_gone((pid_t)(thread >> 32 & 0x7fffffff), thread >> 12 & 0xfffff, 0xfffff);
 }
 
 bool sim_is_asleep(pid_t pid)

@@ -26,6 +26,7 @@ static struct sim_process *claim_slot(struct sim *sim)
             continue;
         if (i >= atomic_load(&m->header.high_water))
             atomic_store(&m->header.high_water, i + 1);
+        p->pid_namespace = sim_own_namespace();
         atomic_store_explicit(&p->owner, sim_own_process(), memory_order_release);
         return p;
     }
@@ -48,7 +49,7 @@ static struct sim_process *own_slot(struct sim *sim)
 {
     uint64_t mine = sim_own_process();
     for EACH_PROCESS(p, sim->machine) {
-        if (atomic_load(&p->owner) != mine)
+        if (atomic_load(&p->owner) != mine || p->pid_namespace != sim_own_namespace())
             continue;
         if (p->image == own_image())
             return p;
@@ -76,11 +77,18 @@ int sim_attach(struct sim *sim, uint32_t flags)
     return 0;
 }
 
+/* What its contexts are marked with: the pid above, the slot below, since pids of two namespaces may be the same. */
+static uint64_t mark_of(const struct sim *sim, const struct sim_process *process)
+{
+    uint64_t slot = (uint64_t)(process - sim->machine->process);
+    return (atomic_load(&process->owner) & ~0xffffffffull) | (slot + 1);
+}
+
 /* Zeroed before it is given up: who takes it must find it empty. */
 void sim_clear_process(struct sim *sim, struct sim_process *process)
 {
     struct engine *engine = &sim->machine->engine;
-    uint64_t owner = atomic_load(&process->owner);
+    uint64_t owner = mark_of(sim, process);
     for (uint32_t c = 0; c < engine->high_water; c++)
         if (engine->context[c].owner == owner)
             engine_context_destroy(engine, c, sim_now(sim));
@@ -108,7 +116,7 @@ void sim_forget(struct sim *sim)
 static bool reap_one(struct sim *sim, struct sim_process *p)
 {
     uint64_t owner = atomic_load(&p->owner);
-    if (!owner || !sim_is_gone(owner))
+    if (!sim_process_is_gone(p))
         return false;
     sim_lock(sim);
     bool same = atomic_load(&p->owner) == owner;
@@ -195,7 +203,7 @@ static int make_context(struct sim *sim, uint32_t card, uint32_t *context)
     struct engine *engine = &sim->machine->engine;
     if (!charge_locked(sim, card, SIM_CONTEXT, sim->machine->card[card].context_bytes))
         return -ENOMEM;
-    int made = engine_context_create(engine, card, atomic_load(&sim->self->owner), sim_now(sim));
+    int made = engine_context_create(engine, card, mark_of(sim, sim->self), sim_now(sim));
     if (made < 0) {
         atomic_store(&sim->self->memory[card][SIM_CONTEXT], 0);
         return made;

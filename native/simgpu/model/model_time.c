@@ -13,9 +13,9 @@
 #include <sched.h>
 
 #define LONGEST_SLEEP_NS 50000000ull /* faults injected by somebody without a futex are seen by then */
-#define SPIN_NS 20000ull             /* nearer than a sleep can hit */
-#define COARSE_NS 50000ull           /* once spinning has not helped */
-#define SPINS 3
+#define SPIN_NS 70000ull             /* nearer than a sleep can hit */
+#define COARSE_NS 100000ull          /* once spinning has not helped */
+#define SPINS 4
 #define LOOK_AROUND_NS 2000000ull
 
 uint64_t sim_now(const struct sim *sim)
@@ -42,16 +42,24 @@ void sim_sleep(struct sim *sim, uint32_t word, uint64_t until_ns)
 
 /* --- the real clock --- */
 
+/* Near enough to the moment that a sleep would miss it, as the real driver does by default. */
+static void spin_until(const struct sim *sim, uint32_t word, uint64_t moment)
+{
+    while (sim_monotonic_ns() < moment && atomic_load(&sim->machine->header.wake) == word)
+        sched_yield();
+}
+
+/* A bound that moves away again and again (others run first) is not worth spinning for. */
 static void sleep_real(struct sim *sim, uint32_t word, uint64_t bound, int tries)
 {
     uint64_t now = sim_monotonic_ns(), longest = now + LONGEST_SLEEP_NS;
-    if (bound < now + SPIN_NS && tries < SPINS) {
-        sched_yield();
-        return;
-    }
-    if (bound < now + SPIN_NS)
+    bool patient = tries >= SPINS;
+    if (patient && bound < now + COARSE_NS)
         bound = now + COARSE_NS;
-    sim_sleep(sim, word, bound < longest ? bound : longest);
+    if (bound > now + SPIN_NS)
+        sim_sleep(sim, word, bound - (patient ? 0 : SPIN_NS) < longest ? bound - (patient ? 0 : SPIN_NS) : longest);
+    if (!patient)
+        spin_until(sim, word, bound < longest ? bound : longest);
 }
 
 /* --- the virtual clock --- */

@@ -199,11 +199,12 @@ class SimulatedMachine:
         return self._words[layout.Header.unsupported.offset // 8]
 
     def _slots(self) -> Iterator[int]:
-        """Where the slots of living processes begin."""
+        """Where the slots of living processes begin; of another pid namespace nobody here can tell."""
+        own = os.stat("/proc/self/ns/pid").st_ino
         for number in range(min(self._halves[_H_HIGH_WATER], layout.PROCESSES)):
             at = layout.MachineFile.process.offset + number * ctypes.sizeof(layout.Process)
-            owner = self._words[at // 8]
-            if owner and _lives(owner):
+            owner, namespace = (self._words[(at + f.offset) // 8] for f in (_OWNER, _NAMESPACE))
+            if owner and (namespace != own or _lives(owner)):
                 yield at
 
     def _use(self, slot: int, card: int) -> ProcessUse | None:
@@ -297,6 +298,8 @@ class SimulatedMachine:
         self._halves[(_at_card(self._index[uuid]) + offset) // 4] = value
 
 
+_OWNER: Final = layout.Process.owner
+_NAMESPACE: Final = layout.Process.pid_namespace
 _H_VIRTUAL: Final = layout.Header.virtual_ns.offset // 8
 _H_LOCK: Final = layout.Header.lock.offset // 8
 _H_FAULTS: Final = layout.Header.faults.offset // 8

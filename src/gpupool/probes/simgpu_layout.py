@@ -128,7 +128,8 @@ class Process(ctypes.LittleEndianStructure):
         ("flags", _u32),
         ("since_ns", _u64),
         ("image", _u64),
-        ("unused", _u64 * 4),
+        ("pid_namespace", _u64),
+        ("unused", _u64 * 3),
         ("context", _u16 * CARDS),
         ("memory", _u64 * KINDS * CARDS),
     )

@@ -147,6 +147,7 @@ static void obey(const char *command, struct arguments x)
     else if (!strcmp(command, "detach")) { sim_detach(&sim); answer(0); }
     else if (!strcmp(command, "attach")) answer(sim_attach(&sim, (uint32_t)x.a));
     else if (!strcmp(command, "lock")) { sim_lock(&sim); answer(0); }
+    else if (!strcmp(command, "unlock")) { sim_unlock(&sim); answer(0); }
     else if (!strcmp(command, "touch")) { sim_lock(&sim); sim_unlock(&sim); answer(0); }
     else if (!strcmp(command, "storm")) storm();
     else if (!strcmp(command, "fork")) fork_child();

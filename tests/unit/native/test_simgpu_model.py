@@ -310,3 +310,24 @@ def test_memory_is_used_cleanly_under_the_address_sanitizer(tmp_path: Path, path
         user.ask("inject", 0, 31, 700, 0, 1)
         user.ask("context", 0)
         assert user.close() == 0
+
+
+@pytest.mark.root
+def test_processes_of_another_pid_namespace_are_neither_given_up_nor_robbed(
+    program: Path, path: Path, user: User
+) -> None:
+    user.ask("context", 0)
+    inside = Path(program.parent / "inside")
+    inside.write_text(f'#!/bin/sh\nexec unshare --pid --fork --kill-child {program} "$@"\n')
+    inside.chmod(0o755)
+    with User(inside, path) as foreign:
+        foreign.ask("context", 0)
+        assert foreign.ask("charge", 0, DEVICE_MEMORY, GIB) == 0
+        assert user.ask("reap") == foreign.ask("reap") == 0
+        assert user.ask("free", 0) == MEMORY - 2 * CONTEXT - GIB
+        foreign.ask("lock")
+        user.say("touch")
+        time.sleep(0.1)  # much longer than it takes to look after a holder that is gone
+        foreign.say("unlock")
+        assert (foreign.line(), user.line()) == ("0", "0")
+        assert user.ask("repairs") == 0, "the lock was waited for, not taken"
