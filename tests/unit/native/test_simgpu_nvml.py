@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import importlib
 import json
@@ -53,13 +54,14 @@ def user(program: Path, path: Path) -> Iterator[User]:
 
 
 @pytest.fixture
-def binding(path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """nvidia-ml-py over the simulated library, not begun yet."""
-    pynvml = importlib.import_module("pynvml")
-    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(LIBRARY)))
+def binding(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """nvidia-ml-py over the simulated library, not begun yet. The library goes again: other tests have none."""
+    pynvml, library = importlib.import_module("pynvml"), ctypes.CDLL(str(LIBRARY))
+    monkeypatch.setattr(pynvml, "nvmlLib", library)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     monkeypatch.setenv("GPUPOOL_SIMGPU", str(path))
-    return pynvml
+    yield pynvml
+    _ctypes.dlclose(library._handle)
 
 
 @pytest.fixture
