@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from gpupool.base.errors import NotFound, Refused, StateUnusable
 from gpupool.cli.context import Context, say
 from gpupool.cli.output import Column, pairs, print_data, table
-from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, one_of
 from gpupool.client.paging import every
+from gpupool.verification.checks import STEPS
 
 if TYPE_CHECKING:
     from gpupool.verification.checks import Checks
@@ -39,6 +40,13 @@ def register(parser: Parser) -> None:
         "gpupool verify --quick -o json",
     ]
     parser.add_argument("card", nargs="?", metavar="CARD", help="node:index or uuid (default: a card that is free)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        type=one_of("--only", *STEPS),
+        metavar="STEP",
+        help=f"only this step; may be repeated: {', '.join(STEPS)}",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements, wider tolerances")
     parser.add_argument("--out", metavar="DIR", help="where the report goes (default: gpupool-verify-TIME here)")
     parser.add_argument("--no-report", action="store_true", help="write no report")
@@ -55,9 +63,10 @@ def run(options: argparse.Namespace, context: Context) -> int:
     with _interrupted_by_sigterm(), Bench(context.api, card["model"]) as bench:
         bench.settle(card, _others(context, card))
         checks = Checks(bench, QUICK if options.quick else FULL, card["memory_bytes"])
-        for words in checks.run():
+        for words in checks.run(options.only or ()):
             say(words)
-    identity = _identity(context, card, checks, options.quick, began_ns, time.monotonic() - began)
+        answered = checks.identity()
+    identity = _identity(context, card, answered, options.quick, began_ns, time.monotonic() - began)
     if not options.no_report:
         _keep(options.out, identity, checks)
     if options.output != "table":
@@ -97,7 +106,12 @@ def _others(context: Context, card: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _identity(
-    context: Context, card: dict[str, Any], checks: Checks, quick: bool, began_ns: int, seconds: float
+    context: Context,
+    card: dict[str, Any],
+    answered: tuple[dict[str, Any], dict[str, Any]],
+    quick: bool,
+    began_ns: int,
+    seconds: float,
 ) -> Identity:
     from gpupool.verification.report import Identity
 
@@ -110,10 +124,10 @@ def _identity(
         card_model=card["model"],
         card_uuid=card["uuid"],
         card_memory_bytes=card["memory_bytes"],
-        driver_version=checks.card.get("driver_version", 0),
+        driver_version=answered[0].get("driver_version", 0),
         simulated=card["simulated"],
-        fence=checks.grant.get("fence", "none"),
-        fence_why=checks.grant.get("fence_why", ""),
+        fence=answered[1].get("fence", "none"),
+        fence_why=answered[1].get("fence_why", ""),
         user=me["user"],
         tenant=me["tenant"],
         began_ns=began_ns,

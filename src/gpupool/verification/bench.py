@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from gpupool.base.errors import GpupoolError, NotAllowed, Refused, Unavailable
+from gpupool.base.errors import GpupoolError, NotAllowed, Refused, Unavailable, WrongState
 from gpupool.base.units import MIB
 from gpupool.client.submission import capture
 from gpupool.client.transport import Api
@@ -57,7 +57,7 @@ class Task:
                 return found
             left = deadline - time.monotonic()
             if self._over or left <= 0:
-                raise self._silent(what)
+                raise self.silent(what)
             self.read(min(left, 10.0))
 
     def loaded_for(self, seconds: float) -> None:
@@ -75,22 +75,33 @@ class Task:
         while not self._over:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._silent("its end")
+                raise self.silent("its end")
             self.read(min(left, 10.0))
+        return self.latest()
+
+    def latest(self) -> dict[str, Any]:
+        """The job as the pool has it now."""
         self.job = self._api.request("GET", f"jobs/{self.id}")
         return self.job
+
+    def stop(self) -> None:
+        """Ask for its end; one that has ended by itself is as well."""
+        try:
+            self._api.request("POST", f"jobs/{self.id}/stop", {"grace_seconds": 0})
+        except WrongState:
+            log.debug("%s had ended", self.id)
 
     def card(self) -> dict[str, Any]:
         """What the driver told it first."""
         found: dict[str, Any] = self.until(lambda record: record.first("card"), "its first word on its card")
         return found
 
-    def _silent(self, what: str) -> Unavailable:
-        said = "; ".join(self.record.other[-3:]) or "nothing"
-        return Unavailable(
-            f"job {self.job['name']} never came to {what}; it said: {said[:400]}",
-            hint=f"gpupool logs {self.job['name']}",
-        )
+    def silent(self, what: str) -> Unavailable:
+        """It has not done what was waited for: how it ended, or what it said instead."""
+        job = self.latest()
+        ended = job["state"] if not job["reason"] else f"{job['state']}: {job['reason']}"
+        said = "; ".join([ended, *self.record.other[-3:]])
+        return Unavailable(f"job {job['name']} never came to {what} ({said[:400]})", hint=f"gpupool logs {job['name']}")
 
 
 class Bench:

@@ -7,11 +7,11 @@ where the pool is on this machine. Rates are parts of a card's time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import Unavailable
 from gpupool.base.units import MIB, format_mib
 from gpupool.verification.bench import Bench, Task
 from gpupool.verification.findings import Bar, Finding, Findings, Line, Mark, Timeline
@@ -37,6 +37,15 @@ SETTLE_NS: Final = 300 * MS
 SHARES: Final = (100, 300, 600)
 TOUCHED: Final = 256 * MIB
 ILLEGAL_ADDRESS: Final = 700
+STEPS: Final[Mapping[str, str]] = {
+    "memory": "limits, and who is refused",
+    "fixed": "three shares beside each other",
+    "mixed": "graphs beside long kernels",
+    "burst": "what is idle is lent and given back",
+    "neighbours": "busy, crashing, killed",
+    "resize": "both ways, of a running job",
+}
+"""What there is to do, in order, with words for who waits."""
 
 
 @dataclass(frozen=True)
@@ -63,36 +72,31 @@ class Checks:
         self._bench, self._scale, self.found = bench, scale, Findings()
         self._share = memory_bytes // 8 // MIB * MIB
         self._one, self._two = bench.tenants()
-        self.card: dict[str, Any] = {}
-        self.grant: dict[str, Any] = {}
+        self._tasks: list[Task] = []
 
-    def steps(self) -> list[tuple[str, Callable[[], None]]]:
-        """What there is to do, with words for who waits."""
-        wanted = [("memory: limits, and who is refused", self._memory), ("compute: fixed shares", self._split)]
-        if self._scale.mixed:
-            wanted.append(("compute: small kernels, graphs and long kernels", self._mixed))
-        return [
-            *wanted,
-            ("compute: what is idle is lent and given back", self._burst),
-            ("neighbours: busy, crashing, killed", self._neighbours),
-            ("resize, both ways, of a running job", self._resize),
-        ]
-
-    def run(self) -> Iterator[str]:
-        """Do everything; each step's words before it begins. What a step could not do is a promise not kept."""
-        for words, step in self.steps():
-            yield words
+    def run(self, only: Sequence[str] = ()) -> Iterator[str]:
+        """Do every step, or those named; each one's words before it begins. What cannot be shown is not kept."""
+        for name, words in STEPS.items():
+            if (only and name not in only) or (name == "mixed" and not self._scale.mixed):
+                continue
+            yield f"{name}: {words}"
             try:
-                step()
+                getattr(self, f"_{name}")()
             except Unavailable as error:
-                self._add(Finding(step.__name__.strip("_"), words, "it can be shown", error.message, False))
+                self._add(Finding(name, words, "it can be shown", error.message, False))
 
     def _add(self, *findings: Finding) -> None:
         self.found.findings += findings
 
     def _submit(self, what: str, *words: str, milli: int, **options: Any) -> Task:
         options = {"memory_bytes": self._share, "tenant": self._one, **options}
-        return self._bench.submit(what, words, gpu_milli=milli, **options)
+        self._tasks.append(self._bench.submit(what, words, gpu_milli=milli, **options))
+        return self._tasks[-1]
+
+    def identity(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the driver told the first job that it answered, and that job as the pool has it; empty for none."""
+        said = ((task.record.first("card"), task) for task in self._tasks)
+        return next(((card, task.latest()) for card, task in said if card is not None), ({}, {}))
 
     # Memory ------------------------------------------------------------------------------------------
 
@@ -102,18 +106,18 @@ class Checks:
         near = self._submit("near", *words, milli=200, tenant=self._two)
         near.until(lambda record: record.first("stretch"), "its first stretch")
         over = self._submit("over", "--over-allocate", milli=200)
-        self.card, self.grant = over.card(), over.end()
+        over.end()
         refused = over.record.first("refused")
         if refused is None:
-            raise over._silent("being refused")
+            raise over.silent("being refused")
         seconds_ns = near.record.series()[-1].end_ns
         near.loaded_for((seconds_ns - near.record.series()[0].begin_ns) / S + 0.5)
-        state = near._api.request("GET", f"jobs/{near.id}")["state"]
-        self._judge_memory(refused, near, state)
+        state = near.latest()["state"]
+        self._judge_memory(over.card(), refused, near, state)
         self._stop(near)
 
-    def _judge_memory(self, refused: dict[str, Any], near: Task, state: str) -> None:
-        share, card = self._share, self.card
+    def _judge_memory(self, card: dict[str, Any], refused: dict[str, Any], near: Task, state: str) -> None:
+        share = self._share
         self._add(
             Finding(
                 "limit-seen",
@@ -150,7 +154,7 @@ class Checks:
 
     # Compute -----------------------------------------------------------------------------------------
 
-    def _split(self) -> None:
+    def _fixed(self) -> None:
         tasks = [
             self._submit(
                 f"fixed-{milli}",
@@ -160,8 +164,8 @@ class Checks:
             )
             for number, milli in enumerate(SHARES)
         ]
-        rates = self._rates("split", tasks, [f"fixed {milli / 1000:g}" for milli in SHARES])
-        self._judge_split(rates)
+        rates = self._rates("fixed", tasks, [f"fixed {milli / 1000:g}" for milli in SHARES])
+        self._judge_fixed(rates)
 
     def _mixed(self) -> None:
         loads = (("graphs", ("--graph", "20", "--kernel-us", "100")), ("20-ms", ("--long-kernel", "20")))
@@ -206,7 +210,7 @@ class Checks:
             },
         )
 
-    def _judge_split(self, rates: list[Estimate]) -> None:
+    def _judge_fixed(self, rates: list[Estimate]) -> None:
         parts = [rate.mean / (milli / 1000) for rate, milli in zip(rates, SHARES, strict=True)]
         fair = jain(parts)
         self._add(
@@ -314,7 +318,7 @@ class Checks:
         killed.end()
         length = (time.monotonic_ns() - victim.record.series()[0].begin_ns) / S if self._bench.api.local else 0.0
         victim.loaded_for(length + 0.5)
-        state = victim._api.request("GET", f"jobs/{victim.id}")["state"]
+        state = victim.latest()["state"]
         self._stop(victim)
         self._judge_neighbours(victim, busy, crash, crashed, killed, state)
 
@@ -444,11 +448,7 @@ class Checks:
 
     def _stop(self, task: Task) -> None:
         """End it and take in what it still had to say."""
-        try:
-            task._api.request("POST", f"jobs/{task.id}/stop", {"grace_seconds": 1})
-        except GpupoolError as error:
-            if error.code != "GP-2007":  # it has ended by itself
-                raise
+        task.stop()
         task.end(30)
 
 
