@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-torch docs wheels clean
+.PHONY: help setup demo test check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,19 @@ bench: setup  ## the figures the docs quote, beside Slurm's; ARGS='array faults'
 bench-torch: setup  ## unmodified PyTorch on simulated cards under shares; fetches 5 GB the first time
 	@$(BIN)/python -m bench.torch_on_simulated $(ARGS)
 
+gpu-test: setup  ## the tests that need a real NVIDIA card; elsewhere they skip and say why
+	@$(BIN)/python -m pytest -n 0 -rs tests/gpu $(ARGS)
+
+gpu-bench: setup  ## figures of a real card: calibration, launches, shares, verify; ARGS='--out DIR'
+	@$(BIN)/python -m bench.gpu $(ARGS)
+
+gpu-guard: bench/gpu/guard/guard  ## four questions to a real card and its stock driver, as root (bench/gpu/guard/README.md)
+	@bench/gpu/guard/guard $(ARGS)
+
+GUARD := $(wildcard bench/gpu/guard/*.c bench/gpu/guard/*.h)
+bench/gpu/guard/guard: $(GUARD)
+	@$(CC) -std=gnu11 -O2 -Wall -Wextra -o $@ $(filter %.c,$^) -ldl -lpthread
+
 docs: setup  ## the generated reference, into docs/reference
 	@for page in tools/gen_*.py; do $(BIN)/python $$page || exit 1; done
 
@@ -58,6 +71,6 @@ wheels: setup  ## both distributions as wheels, into dist/
 	@ls dist/*.whl
 
 clean:  ## remove everything the other targets made
-	rm -rf .venv .tools dist build native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf .venv .tools dist build bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find src tests bench tools native -name __pycache__ -prune -exec rm -rf {} +
