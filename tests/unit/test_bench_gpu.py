@@ -1,4 +1,4 @@
-"""The programs that meet a real card are built and refuse where there is none; the guard's watcher counts what is asked."""
+"""What meets a real card is built, and refuses where there is none; the guard's watcher counts what is asked."""
 
 from __future__ import annotations
 
