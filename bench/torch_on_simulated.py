@@ -164,7 +164,7 @@ def streams_take_time(torch: Torch) -> tuple[str, str, bool]:
 def graphs_replay(torch: Torch) -> tuple[str, str, bool]:
     seen = torch.run(SHARE, "graphs")
     good = seen["captured"] == 0 and seen["replayed"]
-    return "copies at replay, not at capture", f"101 replays, {seen['seconds']:.2f} s", good
+    return "copies at replay, not at capture", f"101 replays, {seen['seconds'] * 1000:.1f} ms", good
 
 
 def trains(torch: Torch) -> tuple[str, str, bool]:

@@ -5,6 +5,7 @@ Simulated kernels do not compute, so nothing here looks at a kernel's results.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 from pathlib import Path
@@ -92,3 +93,39 @@ def test_a_hidden_card_is_hidden_from_the_runtime_too(cards: Cards, features: Pa
         holder.communicate(timeout=30)
     assert uses[shown.uuid] == [pid]
     assert sum(map(len, uses.values())) == 1
+
+
+@pytest.fixture(scope="module")
+def host_calls(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """One C program, compiled against the headers and linked to the vendor's library of each version."""
+    built = {}
+    for major, folder in ((12, "cuda_runtime"), (13, "cu13")):
+        root = vendor(folder)
+        built[major] = tmp_path_factory.mktemp("host") / f"host_calls{major}"
+        include = [f"-I{root / 'include'}", "-idirafter", str(vendor("cu13") / "include")]
+        library = str(root / "lib" / f"libcudart.so.{major}")
+        command = ["cc", "-Wall", *include, "-o", str(built[major]), str(PROGRAMS / "host_calls.c"), library]
+        subprocess.run(command, check=True)
+    return built
+
+
+def vendor(folder: str) -> Path:
+    found = importlib.util.find_spec("nvidia")
+    assert found is not None
+    return next(Path(p) / folder for p in found.submodule_search_locations or () if (Path(p) / folder).exists())
+
+
+def test_the_runtimes_12_and_13_say_the_same_of_a_card_each_in_its_own_layout(
+    cards: Cards, host_calls: dict[int, Path]
+) -> None:
+    seen = {major: cards.json([program]) for major, program in host_calls.items()}
+    assert (seen[12].pop("runtime") // 1000, seen[13].pop("runtime") // 1000) == (12, 13)
+    assert seen[12] == seen[13]
+    with cards.look() as machine:
+        card = machine.cards[1]
+    assert seen[13]["name"] == card.name
+    assert seen[13]["uuid"] == card.uuid.removeprefix("GPU-").replace("-", "")
+    assert seen[13]["warp"] == 32
+    assert seen[13]["threads"] == [1024, 1024, 64]
+    assert (seen[13]["capturing"], seen[13]["edges"]) == (1, 1)
+    assert seen[13]["moved"] is seen[13]["timed"] is True
