@@ -32,6 +32,13 @@ uint64_t account_limit(int card)
     return __atomic_load_n(&limit_of(card)->memory_bytes, __ATOMIC_RELAXED);
 }
 
+/* What allocations may add up to: code, heaps and stacks that only the card knows of are in the share too. */
+static uint64_t room(int card)
+{
+    uint64_t limit = account_limit(card), overhead = atomic_load_explicit(&limit_of(card)->overhead_bytes, memory_order_relaxed);
+    return limit > overhead ? limit - overhead : 0;
+}
+
 uint64_t account_size(int card, uint64_t bytes)
 {
     return ledger_round(bytes, bytes < SMALL_BELOW ? SMALL_UNIT : limit_of(card)->granule_bytes);
@@ -56,8 +63,8 @@ static enum ledger_answer ask(struct fence_process *process, int card, uint64_t 
 {
     uint32_t slot = fence_slot(process);
     if (before == LEDGER_WAITING)
-        return ledger_decide(usage(), slot, (uint32_t)card, bytes, account_limit(card));
-    return ledger_reserve(usage(), slot, (uint32_t)card, bytes, account_limit(card));
+        return ledger_decide(usage(), slot, (uint32_t)card, bytes, room(card));
+    return ledger_reserve(usage(), slot, (uint32_t)card, bytes, room(card));
 }
 
 /* Until it is decided: of those who race the first waits for the others to withdraw, or to be given their memory. */
@@ -145,5 +152,5 @@ void account_contexts(int card, int change)
 uint64_t account_used(int card)
 {
     clear_dead(fence_state.process);
-    return ledger_used(usage(), (uint32_t)card);
+    return ledger_used(usage(), (uint32_t)card) + (account_limit(card) - room(card));
 }

@@ -12,6 +12,7 @@ static struct shown shown(int card, unsigned long long card_total)
     const struct fence_region *share = nvml_share();
     uint64_t limit = __atomic_load_n(&share->limits->device[card].memory_bytes, __ATOMIC_RELAXED);
     uint64_t used = ledger_used(share->usage, (uint32_t)card);
+    used += atomic_load_explicit(&share->limits->device[card].overhead_bytes, memory_order_relaxed);
     struct shown now = {limit < card_total ? limit : card_total, used};
     now.used = now.used < now.total ? now.used : now.total;
     return now;

@@ -15,6 +15,9 @@ from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsag
 MIB: Final = 1 << 20
 LEAST_TOLERANCE_BYTES: Final = 16 * MIB
 """Rounding and what a driver keeps for itself; a quarter of a context where that is more."""
+CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
+"""On a real card: what a process may hold there in code, heaps and stacks, which are charged when they are seen. The
+large frameworks bring some hundred MiB of code, and load it when a kernel is first used."""
 TIME_TOLERANCE_NS: Final = 400_000_000
 TIME_TOLERANCE_PART: Final = 5
 """Measured time follows what ran by a batch; beyond that and a fifth it was not measured at all."""
@@ -54,13 +57,20 @@ class Comparison:
 
 
 def compare(
-    limits: Limits, before: FenceUsage, after: FenceUsage, cards: Mapping[str, Iterable[CardProcess]]
+    limits: Limits,
+    before: FenceUsage,
+    after: FenceUsage,
+    cards: Mapping[str, Iterable[CardProcess]],
+    allowance_bytes: int = 0,
 ) -> Comparison:
-    """`cards` holds, by uuid, the job's own processes there."""
+    """`cards` holds, by uuid, the job's own processes there.
+
+    Each may hold `allowance_bytes` there that its ledger does not know: they are unaccounted, so charged, and no finding.
+    """
     findings: list[Finding] = []
     unaccounted: dict[str, dict[int, int]] = {}
     for limit in limits.devices:
-        tolerance = max(LEAST_TOLERANCE_BYTES, limit.context_bytes // 4)
+        tolerance = max(LEAST_TOLERANCE_BYTES, limit.context_bytes // 4) + allowance_bytes
         seen = list(cards.get(limit.uuid, ()))
         extra = {one.pid: _beyond(one, limit.uuid, before, after) for one in seen}
         unaccounted[limit.uuid] = {pid: size for pid, size in extra.items() if size > 0}

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent import process_look
-from gpupool.agent.findings import CardProcess, Comparison, Finding, compare
+from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, compare
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
-from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, read_limits, read_usage
+from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, read_limits, read_usage, write_overhead
 from gpupool.probes.contract import Machine, Probe, TimesProcesses
 
 BUSY_SECONDS: Final = 0.4
 """Between looks while a fenced job's process has a card; so anything is noticed within a second."""
 QUIET_SECONDS: Final = 0.8
+OVERHEAD_STEP_BYTES: Final = 1 << 20
 REACTIONS: Final = ("warn", "freeze", "kill")
 
 log = logging.getLogger(__name__)
@@ -164,13 +165,24 @@ class Reconciler:
         if isinstance(before, str) or isinstance(after, str):
             findings.append(Finding("region", after if isinstance(after, str) else str(before)))
         else:
-            result = compare(known.wanted, before, after, cards)
+            result = compare(known.wanted, before, after, cards, self._allowance(known))
+            self._charge(known, result.unaccounted)
             findings += result.findings
             self._busy = self._busy or bool(cards) or bool(after.processes)
         pids = {process.pid for processes in cards.values() for process in processes}
         findings += self._looked_into(one, known, pids)
         self._unaccounted[one.allocation] = result.unaccounted
         self._answer(one, findings)
+
+    def _allowance(self, known: FencedFiles) -> int:
+        """A simulated card knows of nothing but what was asked for."""
+        return 0 if known.simulated else CODE_ALLOWANCE_BYTES
+
+    def _charge(self, known: FencedFiles, unaccounted: Mapping[str, Mapping[int, int]]) -> None:
+        """What the card says beyond the ledger is in the share too. In whole steps, for figures that flicker."""
+        for place, uuid in enumerate(known.uuids):
+            beyond = sum(unaccounted.get(uuid, {}).values())
+            write_overhead(known.limits, place, beyond // OVERHEAD_STEP_BYTES * OVERHEAD_STEP_BYTES)
 
     def _looked_into(self, one: FencedJob, known: FencedFiles, pids: Collection[int]) -> list[Finding]:
         """What the job's processes on the cards have mapped, and which limits they see."""

@@ -196,6 +196,7 @@ class FencedFiles:
     usage: Path
     uuids: tuple[str, ...]
     wanted: Limits
+    simulated: bool
 
 
 def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
@@ -206,7 +207,8 @@ def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
         return None
     folder, limits = book.folder(allocation), _limits_of(note.made)
     uuids = tuple(device.uuid for device in limits.devices)
-    return FencedFiles(folder / "share/limits", folder / "usage/region", uuids, limits)
+    simulated = any(bool(device["simulated"]) for device in note.made["share"]["devices"])
+    return FencedFiles(folder / "share/limits", folder / "usage/region", uuids, limits, simulated)
 
 
 def shared_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:

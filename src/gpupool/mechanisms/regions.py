@@ -55,7 +55,8 @@ class CDeviceLimit(ctypes.LittleEndianStructure):
         ("weight", _u32),
         ("priority", _i32),
         ("duty_offset_milli", _u32),
-        ("reserved", _u32 * 16),
+        ("overhead_bytes", _u64),
+        ("reserved", _u32 * 14),
     )
 
 
@@ -349,6 +350,19 @@ def write_limits(path: Path, limits: Limits) -> None:
         os.pwrite(descriptor, page[at + 8 :], at + 8)
         os.ftruncate(descriptor, len(page))
         os.pwrite(descriptor, page[at : at + 8], at)
+
+
+def write_overhead(path: Path, device: int, overhead_bytes: int) -> None:
+    """What the card says an allocation holds beyond its ledger; counts against its memory from now on.
+
+    `device` is the place in the limits page. One aligned word, so no reader sees half of it. A page that is
+    written anew begins at 0 and is told again. Raises FileNotFoundError.
+    """
+    at = CLimits.device.offset + device * ctypes.sizeof(CDeviceLimit) + CDeviceLimit.overhead_bytes.offset
+    word = overhead_bytes.to_bytes(8, "little")
+    with open(path, "r+b", buffering=0) as file:
+        if os.pread(file.fileno(), 8, at) != word:
+            os.pwrite(file.fileno(), word, at)
 
 
 def changed(limits: Limits, devices: Sequence[DeviceLimit]) -> Limits:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpupool.agent.findings import LEAST_TOLERANCE_BYTES, MIB, CardProcess, compare
+from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, LEAST_TOLERANCE_BYTES, MIB, CardProcess, compare
 from gpupool.mechanisms.regions import DeviceLimit, FenceDeviceUsage, FenceProcess, FenceUsage, Limits
 
 CARD = "GPU-51090000-0000-0000-0000-0000000000ff"
@@ -56,6 +56,12 @@ def test_memory_beyond_the_ledger_is_a_figure_at_once_and_a_finding_beyond_the_t
     (finding,) = compare(LIMITS, ledger(p10=100), ledger(p10=100), {CARD: [on_card(10, 101 + doubt)]}).findings
     assert (finding.kind, finding.pid) == ("memory", 10)
     assert f"{doubt + 1} MiB" in finding.text
+
+
+def test_code_that_only_a_real_card_knows_of_is_a_figure_and_no_finding_within_its_allowance() -> None:
+    much = 100 + CODE_ALLOWANCE_BYTES // MIB
+    result = compare(LIMITS, ledger(p10=100), ledger(p10=100), {CARD: [on_card(10, much)]}, CODE_ALLOWANCE_BYTES)
+    assert (result.findings, result.unaccounted) == ((), {CARD: {10: CODE_ALLOWANCE_BYTES}})
 
 
 def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:

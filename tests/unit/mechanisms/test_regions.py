@@ -196,3 +196,12 @@ def test_an_empty_grants_page_is_a_good_one(tmp_path: Path) -> None:
         file.truncate(100)
     with pytest.raises(RegionDamaged):
         regions.check_grants(tmp_path / "grants")
+
+
+def test_what_only_the_card_knows_of_is_charged_in_place_and_changes_no_limit(tmp_path: Path) -> None:
+    page, granted = tmp_path / "limits", limits()
+    regions.write_limits(page, granted)
+    regions.write_overhead(page, 0, 300 << 20)
+    found = CLimits.from_buffer_copy(page.read_bytes())
+    assert (found.device[0].overhead_bytes, found.device[1].overhead_bytes) == (300 << 20, 0)
+    assert regions.read_limits(page) == granted

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpupool.mechanisms import regions
 from tests.unit.native.fence_house import (
     DEVICE_UNAVAILABLE,
     INVALID_VALUE,
@@ -310,6 +311,15 @@ def test_a_limit_that_changes_holds_at_once_both_ways(house: House, share: Path,
     assert program.info() == (2048 * MIB - CONTEXT - 600 * MIB, 2048 * MIB)
     assert program.allocate(1024 * MIB)[0] == SUCCESS
     assert program.free(pointer) == SUCCESS
+
+
+def test_what_only_the_card_knows_of_is_in_the_share_too(house: House, share: Path, program: Program) -> None:
+    regions.write_overhead(share / regions.LIMITS_FILE, 0, 100 * MIB)
+    assert program.info() == (ROOM - 100 * MIB, LIMIT)
+    assert program.allocate(ROOM - 98 * MIB)[0] == OUT_OF_MEMORY
+    assert program.allocate(ROOM - 100 * MIB)[0] == SUCCESS
+    regions.write_overhead(share / regions.LIMITS_FILE, 0, 0)
+    assert program.allocate(100 * MIB)[0] == SUCCESS
 
 
 def test_a_card_outside_of_the_share_gives_no_context_and_keeps_its_place(house: House) -> None:

@@ -49,7 +49,10 @@ struct fence_device_limit {
     uint32_t weight;            /* between allocations of one priority, for what nobody is promised */
     int32_t priority;           /* a higher class goes first */
     uint32_t duty_offset_milli; /* without an arbiter: where in each period this share's part begins */
-    uint32_t reserved[16];
+    /* What the card says the allocation holds beyond its ledger: programs' code, their heaps and stacks. The agent writes it
+       by itself, no generation tells; it counts against memory_bytes like everything else. */
+    _Atomic uint64_t overhead_bytes;
+    uint32_t reserved[14];
 };
 
 struct fence_limits {
