@@ -61,6 +61,10 @@ show show train
 say "An unmodified program in a piece of a card, attached to this terminal"
 show run -v --gpu 0.1 --memory 1GiB -- python3 -c 'import os; print("my share is described in", os.environ["GPUPOOL_SHARE"])'
 
+say "The share holds: a CUDA program gets its memory and no more; a running share gets another size"
+show run -v --gpu 0.1 --memory 1GiB -- gpupool burn --over-allocate
+show resize detect --memory 6GiB
+
 say "More than any card has: refused, with the numbers and the nearest fit"
 refused run --gpu 0.9 --memory 200GiB -- sleep 60
 
