@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "card.h"
@@ -121,7 +122,7 @@ CUresult block_allocate(void **out, const struct block *like, size_t alignment)
 
     TRY(charged);
     block.mapped = pages_round(block.size);
-    block.start = pages_map(block.size, alignment, 0);
+    block.start = pages_map(block.size, alignment, block.low ? MAP_32BIT : 0);
     block.shared_file = -1;
     struct block *made = block.start ? block_insert(&block) : NULL;
     if (made) {

@@ -220,14 +220,16 @@ CUresult card_context_open(int device, uint32_t *engine_context)
     return CUDA_SUCCESS;
 }
 
-void card_context_close(int device)
+bool card_context_close(int device)
 {
     struct card *card = &cards[device];
 
-    if (--card->contexts)
+    if (--card->contexts) {
         card_uncharge(device, SIM_CONTEXT, card->facts.context_bytes);
-    else
-        sim_context_close(&sim, card->index);
+        return false;
+    }
+    sim_context_close(&sim, card->index);
+    return true;
 }
 
 CUresult card_charge(int device, uint32_t kind, uint64_t bytes)

@@ -33,7 +33,7 @@ CUresult card_health(int device); /* CUDA_SUCCESS, or what calls on a lost card 
 
 /* Every context of this process on a card shares one context of the engine; each costs its own memory. Under the lock. */
 CUresult card_context_open(int device, uint32_t *engine_context);
-void card_context_close(int device);
+bool card_context_close(int device); /* whether it was the last: the engine's is gone, with its work */
 
 /* `kind` is enum sim_memory. CUDA_ERROR_OUT_OF_MEMORY when the card has not as much left. */
 CUresult card_charge(int device, uint32_t kind, uint64_t bytes);

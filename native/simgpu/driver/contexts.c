@@ -6,6 +6,7 @@
 
 #include "card.h"
 #include "export_tables.h"
+#include "jobs.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -50,7 +51,8 @@ void context_close(CUcontext context)
     streams_close(context);
     modules_close(context);
     blocks_close(context);
-    card_context_close(context->device);
+    if (card_context_close(context->device))
+        jobs_drop(context->engine);
     context->retained = 0;
 }
 

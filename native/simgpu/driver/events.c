@@ -168,7 +168,7 @@ static CUresult ticket_of(CUevent event, struct target *target, struct engine_ti
     TRY(event_resolve(event));
     TRY(capture_refuses_event(event));
     shared_event_read(event);
-    *target = (struct target){event->context, event->context->device, event->context->engine, 0};
+    *target = (struct target){event->context, event->context_id, event->context->device, event->context->engine, 0};
     *ticket = event->ticket;
     *recorded = event->recorded;
     return CUDA_SUCCESS;

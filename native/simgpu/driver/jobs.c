@@ -144,8 +144,7 @@ static void inject_fault(const struct job *job)
         .pid = (uint32_t)(machine->self ? machine->self->owner >> 32 : 0), .kind = SIM_FAULT_XID,
     };
 
-    sim_inject(machine, &fault);
-    context_fail(job->target.context, CUDA_ERROR_ILLEGAL_ADDRESS);
+    sim_inject(machine, &fault); /* the contexts learn of it from the engine, at their next call */
 }
 
 static void run(struct job *job)

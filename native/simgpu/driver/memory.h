@@ -41,6 +41,7 @@ struct block {
     uint64_t origin[2];   /* BLOCK_IMPORTED: which file */
     int preferred;        /* BLOCK_MANAGED: cuMemAdvise's preferred location */
     bool read_mostly, freeing;
+    bool low;             /* must lie below 4 GiB: for callers whose addresses have 32 bits */
 };
 
 /* pages.c: address space, without the lock */

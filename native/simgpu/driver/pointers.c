@@ -58,7 +58,7 @@ static CUresult read(void *out, CUpointer_attribute attribute, const struct bloc
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return AS(unsigned, known);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return AS(unsigned, block->pool ? block->pool->handle_types : 0);
+        return AS(unsigned, CU_MEM_HANDLE_TYPE_NONE);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return AS(unsigned, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

@@ -8,10 +8,9 @@
 struct CUmemPoolHandle_st {
     int device;
     bool standard, graph; /* a device's default pool; the one for graphs' memory nodes */
-    bool imported, dying; /* dying: destroyed, and goes with its last allocation */
+    bool dying;           /* destroyed, and goes with its last allocation */
     int flags[4];         /* reuse policies by attribute */
     uint64_t threshold, reserved, used, reserved_high, used_high, max_size;
-    CUmemAllocationHandleType handle_types;
     uint32_t access;      /* bit per device that may use it besides its own */
     CUmemoryPool next;
 };

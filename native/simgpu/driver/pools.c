@@ -160,7 +160,6 @@ static CUresult allocate(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstr
     if (!pool)
         pool = current[device] ? current[device] : pool_default(device);
     REQUIRE(handle_is(pool, HANDLE_POOL), CUDA_ERROR_INVALID_VALUE);
-    REQUIRE(!pool->imported, CUDA_ERROR_NOT_SUPPORTED);
     if (capture_is_active(stream))
         return capture_allocate(stream, pool->device, size, out);
     TRY(card_health(device));
@@ -282,11 +281,10 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     REQUIRE(out && props && props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
     REQUIRE(props->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
     DEVICE(props->location.id);
-    REQUIRE(!(props->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
+    REQUIRE(props->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
     CUmemoryPool pool = handle_new(sizeof *pool, HANDLE_POOL);
     REQUIRE(pool, CUDA_ERROR_OUT_OF_MEMORY);
     pool->device = props->location.id;
-    pool->handle_types = props->handleTypes;
     pool->max_size = props->maxSize;
     reuse_everything(pool);
     pool->next = all_pools;

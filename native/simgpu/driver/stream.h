@@ -40,6 +40,7 @@ struct CUevent_st {
 /* Where a piece of work goes: everything that submitting needs without the lock. */
 struct target {
     CUcontext context;
+    uint64_t context_id;
     int device;
     uint32_t engine, stream;
 };

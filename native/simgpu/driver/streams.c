@@ -147,7 +147,9 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 
 struct target stream_target(CUstream stream)
 {
-    return (struct target){stream->context, stream->context->device, stream->context->engine, stream->engine};
+    CUcontext context = stream->context;
+
+    return (struct target){context, context->id, context->device, context->engine, stream->engine};
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority)

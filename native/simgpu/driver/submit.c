@@ -7,13 +7,22 @@
 #include "model.h"
 #include "pool.h"
 
+/* Unless the context was made anew meanwhile: the error was the old one's. */
+static void note_failure(const struct target *target, CUresult error)
+{
+    driver_lock();
+    if (target->context->id == target->context_id) {
+        context_fail(target->context, error);
+        jobs_drop(target->engine);
+    }
+    driver_unlock();
+}
+
 static CUresult answered(const struct target *target, int answer)
 {
     card_leave();
-    if (answer > 0) {
-        context_fail(target->context, (CUresult)answer);
-        jobs_drop(target->engine);
-    }
+    if (answer > 0)
+        note_failure(target, (CUresult)answer);
     return card_result(answer);
 }
 
@@ -65,9 +74,12 @@ CUresult wait_for_stream(const struct target *target)
 
 CUresult context_wait(CUcontext context)
 {
-    struct target target = {.context = context, .device = context->device, .engine = context->engine};
-
     TRY(may_wait());
+    driver_lock();
+    struct target target = {
+        .context = context, .context_id = context->id, .device = context->device, .engine = context->engine,
+    };
+    driver_unlock();
     card_enter();
     CUresult waited = answered(&target, sim_wait_context(card_machine(), target.engine));
     pools_settle(target.device);

@@ -4,8 +4,8 @@
 
 writes into the directory `--out`
     stubs.c    every symbol of the headers that no object defines: it counts the call and answers NOT_SUPPORTED
-    twins.c    every `_ptsz`/`_ptds` twin of a defined symbol: a function of its own that says that the default stream is
-               the calling thread's while it calls the plain one
+    twins.c    every `_ptsz`/`_ptds` twin of a defined symbol: a function of its own that says that the default stream
+               is the calling thread's while it calls the plain one
     lookup_table.c   (base name, version, symbol, twin) behind cuGetProcAddress, and which symbols are implemented
     error_names.c    the enumerators of CUresult
 Nothing of the vendor's headers is kept but names and numbers, and these only in the build tree.
@@ -63,7 +63,7 @@ def lookup_table(library: Symbols, implemented: set[str]) -> str:
     """Rows in order of base name and version, as lookup.c searches them."""
     plain = sorted((s for s in library if not s.twin), key=lambda s: (s.base, s.born or 0, s.form))
     lines = [MADE_BY, '#include "lookup.h"\n\n']
-    lines += [f"extern char at_{s.name}[] __asm__(\"{s.name}\");\n" for s in library]
+    lines += [f'extern char at_{s.name}[] __asm__("{s.name}");\n' for s in library]
     lines.append("\nconst struct lookup_row lookup_rows[] = {\n")
     for symbol in plain:
         twin = library.twin_of(symbol) or symbol
@@ -71,7 +71,9 @@ def lookup_table(library: Symbols, implemented: set[str]) -> str:
             f'    {{"{symbol.base}", {symbol.born or 0}, "{symbol.name}", at_{symbol.name}, at_{twin.name}}},\n'
         )
     lines.append("};\n")
-    lines.append(f"const unsigned lookup_row_count = {len(plain)};\n\nconst struct lookup_export lookup_exports[] = {{\n")
+    lines.append(
+        f"const unsigned lookup_row_count = {len(plain)};\n\nconst struct lookup_export lookup_exports[] = {{\n"
+    )
     lines += [f'    {{"{s.name}", {int(s.name in implemented)}}},\n' for s in sorted(library, key=lambda s: s.name)]
     lines.append(f"}};\nconst unsigned lookup_export_count = {len(library.by_name)};\n")
     return "".join(lines)
