@@ -12,6 +12,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import signal
 import tempfile
 import time
 import uuid as uuids
@@ -42,6 +43,7 @@ SLICE_NS: Final = 2_000_000
 SWITCH_NS: Final = 20_000
 LOST_XID: Final = 79
 
+_LONGEST_HOLD_SECONDS: Final = 0.1
 _WINDOW_NS: Final = 1_000_000_000
 _UPDATE_NS: Final = 200_000_000
 # NVIDIA's XID catalogue, and what cuda.h calls what a program then sees; the same table as in model_fault.c.
@@ -188,8 +190,8 @@ class SimulatedMachine:
         return self._words[(_at_engine_card(self._index[uuid]) + layout.EngineCard.busy_ns.offset) // 8]
 
     def lock_holder(self) -> int | None:
-        """The thread that holds the machine's lock at this moment. Who freezes processes must not leave it frozen:
-        nobody else could use any card.
+        """The thread that holds the machine's lock at this moment. It must not stay stopped: nobody else could use any
+        card. See `stop_without_lock`.
         """
         return (self._words[_H_LOCK] >> 32 & 0x7FFFFFFF) or None
 
@@ -413,6 +415,42 @@ def _pci(address: str | None, index: int) -> tuple[int, int, int]:
         return 0, 1 + index, 0
     domain, bus, rest = address.split(":")
     return int(domain, 16), int(bus, 16), int(rest.partition(".")[0], 16)
+
+
+def stop_without_lock(machine: SimulatedMachine, stopped: Collection[int]) -> int:
+    """For who has just stopped (SIGSTOP) these processes: let the one that was stopped inside the machine's lock run on
+    until it is out, and stop it again; how often that was needed. On a real card a stopped process holds up nobody.
+    """
+    times = 0
+    for pid in stopped:
+        _until_stopped(pid)
+    while (holder := machine.lock_holder()) and (pid := _process_of(holder, stopped)):
+        os.kill(pid, signal.SIGCONT)
+        deadline = time.monotonic() + _LONGEST_HOLD_SECONDS
+        while machine.lock_holder() == holder and time.monotonic() < deadline:
+            os.sched_yield()
+        os.kill(pid, signal.SIGSTOP)
+        times += 1
+        _until_stopped(pid)
+    return times
+
+
+def _process_of(thread: int, pids: Collection[int]) -> int | None:
+    return next((pid for pid in pids if Path(f"/proc/{pid}/task/{thread}").exists()), None)
+
+
+def _until_stopped(pid: int) -> None:
+    """A signal takes a moment to arrive, in which a lock may be taken."""
+    deadline = time.monotonic() + _LONGEST_HOLD_SECONDS
+    while time.monotonic() < deadline and _state_of(pid) not in ("T", "t", ""):
+        os.sched_yield()
+
+
+def _state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def usages(machine: SimulatedMachine, wanted: Collection[str]) -> dict[str, DeviceUsage]:

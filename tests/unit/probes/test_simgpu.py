@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import HealthEvent, Machine
-from gpupool.probes.simgpu import SimulatedMachine, create_machine, ensure_machine
+from gpupool.probes.simgpu import SimulatedMachine, create_machine, ensure_machine, stop_without_lock
 from gpupool.probes.simulated import SimulatedProbe, parse_sim, set_health
 from tests.unit.native.simgpu_model import DEVICE_MEMORY, GIB, MS, User, compile_user
 
@@ -183,6 +184,21 @@ def test_who_holds_the_lock_is_seen(machine: SimulatedMachine, user: User) -> No
     assert machine.lock_holder() is None
     user.ask("lock")
     assert machine.lock_holder() == user.pid
+
+
+def test_a_process_stopped_inside_the_lock_is_let_out_of_it_and_holds_up_nobody(
+    machine: SimulatedMachine, program: Path, path: Path, user: User
+) -> None:
+    user.ask("context", 1)
+    with User(program, path) as stopped:
+        stopped.ask("lock")
+        os.kill(stopped.pid, signal.SIGSTOP)
+        stopped.say("unlock")
+        assert stop_without_lock(machine, [user.process.pid + 1_000_000, stopped.pid]) == 1
+        assert machine.lock_holder() is None
+        assert user.ask("submit", 1, 1000) == user.ask("wait", 1) == 0
+        assert Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "still stopped"
+        assert stop_without_lock(machine, [stopped.pid]) == 0
 
 
 @pytest.fixture
