@@ -1,0 +1,85 @@
+"""What /proc says of processes, asked of real ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent import process_look
+from tests.support.supervised import until
+
+GONE = 2**22 + 1  # beyond the largest pid there can be
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_parents_lead_from_a_process_to_init(child: subprocess.Popen[bytes]) -> None:
+    chain = list(process_look.parents(child.pid))
+    assert chain[:2] == [child.pid, os.getpid()]
+    assert chain[-1] == 1
+    assert list(process_look.parents(GONE)) == [GONE]
+
+
+def test_one_that_has_ended_and_was_not_waited_for_does_not_live(child: subprocess.Popen[bytes]) -> None:
+    assert process_look.is_alive(child.pid)
+    child.kill()
+    until(lambda: not process_look.is_alive(child.pid), "the end of a process that nobody waited for")
+    assert Path(f"/proc/{child.pid}").exists()
+    assert not process_look.is_alive(GONE)
+
+
+def test_a_process_has_a_name_in_each_namespace_below(tmp_path: Path) -> None:
+    status = tmp_path / "7" / "status"
+    status.parent.mkdir()
+    status.write_text("Name:\tx\nNSpid:\t7\t3\t1\n")
+    assert process_look.names(7, tmp_path) == (7, 3, 1)
+    assert process_look.names(8, tmp_path) == (8,)
+    assert process_look.names(os.getpid())[0] == os.getpid()
+
+
+def test_a_second_driver_is_seen_by_its_file_whatever_the_first_is_called(tmp_path: Path) -> None:
+    library = next(path for path in Path("/lib/x86_64-linux-gnu").glob("libm.so.6")) if _is_x86() else None
+    if library is None:
+        pytest.skip("no library to play a driver on this machine")
+    known, other = tmp_path / "libcuda.so.1", tmp_path / "other" / "libcuda.so.555"
+    other.parent.mkdir()
+    for path in (known, other):
+        shutil.copy(library, path)
+    code = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(known), str(other)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        inodes = {path.stat().st_ino for path in (known, other)}
+        assert process_look.other_driver(process.pid, inodes) == ""
+        assert process_look.other_driver(process.pid, {known.stat().st_ino}) == str(other)
+        process.communicate()
+    assert process_look.other_driver(GONE, ()) == ""
+
+
+def _is_x86() -> bool:
+    return Path("/lib/x86_64-linux-gnu/libm.so.6").exists()
+
+
+def test_another_file_at_the_place_is_seen_and_who_has_ended_sees_nothing(
+    tmp_path: Path, child: subprocess.Popen[bytes]
+) -> None:
+    mine, other = tmp_path / "limits", tmp_path / "other"
+    mine.touch()
+    other.touch()
+    assert not process_look.sees_other_file(child.pid, str(mine), mine.stat())
+    assert process_look.sees_other_file(child.pid, str(mine), other.stat())
+    assert process_look.sees_other_file(child.pid, str(tmp_path / "none"), mine.stat())
+    assert not process_look.sees_other_file(GONE, str(mine), mine.stat())

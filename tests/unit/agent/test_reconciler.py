@@ -1,0 +1,196 @@
+"""The agent's looks at fenced jobs: real files and processes; the card is played, and says what the test says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.findings import Finding
+from gpupool.agent.reconciler import BUSY_SECONDS, QUIET_SECONDS, FencedJob, Reconciler, freeze
+from gpupool.agent.usage import read_processes, trees
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
+from gpupool.mechanisms.driver_files import simulated_libraries, templates
+from gpupool.mechanisms.fence import Fence
+from gpupool.model.device import DeviceUsage, Process
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+from tests.support.supervised import until
+
+pytestmark = pytest.mark.skipif(
+    templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+)
+
+(MACHINE,) = parse_sim("1xL40S")
+CARD = MACHINE.devices[0]
+MIB = 1 << 20
+
+
+class Card(SimulatedProbe):
+    """A card that says that these processes have so much of it."""
+
+    def __init__(self) -> None:
+        super().__init__(MACHINE)
+        self.on_card: dict[int, int] = {}
+        self.looks = 0
+
+    def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
+        self.looks += 1
+        return {CARD.uuid: DeviceUsage(processes=tuple(Process(pid, None, None, n) for pid, n in self.on_card.items()))}
+
+
+class Looked:
+    """A reconciler over one fenced allocation whose supervisor is a process with children."""
+
+    def __init__(self, state_dir: Path, reaction: str) -> None:
+        self.state_dir, self.card = state_dir, Card()
+        self.told: list[tuple[str, str]] = []
+        self.killed: list[str] = []
+        self.jobs: list[FencedJob] = []
+        seat = JobSeat(uid=os.getuid(), gid=os.getgid())
+        granted = (GrantedDevice(CARD, 300, 1000 * MIB, 0),)
+        view = AllocationView("p", "al-1", 1, "job-1", "t", "fixed", granted, MACHINE.devices, seat, machine=state_dir)
+        self.share = Fence().prepare(view, state_dir).share_dir
+        self.supervisor = subprocess.Popen(
+            ["sh", "-c", "sleep 600 & sleep 600 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self.supervisor.stdout is not None
+        self.supervisor.stdout.readline()
+        listed = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self.supervisor.pid)], capture_output=True, check=True
+        )
+        self.pids = [int(word) for word in listed.stdout.split()]
+        self.reconciler = Reconciler(
+            {MACHINE.name: self.card},
+            state_dir,
+            "/nowhere",
+            reaction,
+            lambda: self.jobs,
+            self.tell,
+            lambda one, reason: self.killed.append(reason),
+        )
+        self.reconciler.know({MACHINE.name: MACHINE})
+
+    def tell(self, one: FencedJob, finding: Finding, reaction: str) -> None:
+        self.told.append((finding.kind, reaction))
+
+    def begin(self) -> None:
+        self.jobs = [FencedJob("job-1", "al-1", self.supervisor.pid, mounted=False)]
+
+    def end(self) -> None:
+        os.killpg(self.supervisor.pid, 9)
+        self.supervisor.communicate()
+
+
+@pytest.fixture
+def looked(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Looked]:
+    made = Looked(tmp_path, getattr(request, "param", "warn"))
+    yield made
+    made.end()
+
+
+def test_a_finding_is_told_once_while_it_lasts_and_again_when_it_comes_back(looked: Looked) -> None:
+    looked.begin()
+    looked.card.on_card = {looked.pids[0]: 10 * MIB}
+    for _ in range(3):
+        looked.reconciler.look()
+    assert looked.told == [("unregistered", "warn")]
+    looked.card.on_card = {}
+    looked.reconciler.look()
+    looked.card.on_card = {looked.pids[0]: 10 * MIB}
+    looked.reconciler.look()
+    assert looked.told == [("unregistered", "warn")] * 2
+    assert looked.killed == []
+
+
+def test_processes_of_others_and_the_dead_are_nobodys_business(looked: Looked) -> None:
+    looked.begin()
+    looked.card.on_card = {os.getpid(): 5000 * MIB, 2**22 + 1: 5000 * MIB}
+    looked.reconciler.look()
+    assert looked.told == []
+
+
+@pytest.mark.parametrize("looked", ["kill"], indirect=True)
+def test_who_is_told_to_kill_does(looked: Looked) -> None:
+    looked.begin()
+    looked.card.on_card = {looked.pids[1]: 2000 * MIB}
+    looked.reconciler.look()
+    assert sorted(looked.told) == [("over", "kill"), ("unregistered", "kill")]
+    assert len(looked.killed) == 1
+    assert "past the fence" in looked.killed[0]
+
+
+@pytest.mark.parametrize("looked", ["freeze"], indirect=True)
+def test_who_is_told_to_freeze_stops_every_process_below_the_supervisor_and_not_itself(looked: Looked) -> None:
+    looked.begin()
+    looked.card.on_card = {looked.pids[1]: 2000 * MIB}
+    looked.reconciler.look()
+    until(lambda: all(state_of(pid) == "T" for pid in looked.pids), "the stop of both")
+    assert state_of(looked.supervisor.pid) == "S"
+
+
+def test_a_family_that_forks_meanwhile_is_stopped_whole() -> None:
+    script = "import os, time\nfor _ in range(60):\n    os.fork() or time.sleep(600)\ntime.sleep(600)"
+    words = ["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", script]
+    with subprocess.Popen(words, start_new_session=True) as top:
+        try:
+            until(lambda: below(top.pid), "the first child")
+            assert freeze(top.pid) >= 1
+            assert {state_of(pid) for pid in below(top.pid)} == {"T"}
+            assert state_of(top.pid) == "S"
+        finally:
+            os.killpg(top.pid, 9)
+
+
+def below(pid: int) -> frozenset[int]:
+    return trees(read_processes(), [pid])[pid].pids
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [("limits", b"", "limits"), ("limits", None, "limits"), ("../usage/region", b"", "region")],
+)
+def test_files_that_were_changed_are_found(looked: Looked, name: str, content: bytes | None, kind: str) -> None:
+    looked.begin()
+    path = looked.share / name
+    if content is None:  # a page that reads well and says more
+        page = bytearray(path.read_bytes())
+        page[512 + 16 : 512 + 24] = (40 << 30).to_bytes(8, "little")
+        content = bytes(page)
+    path.write_bytes(content)
+    looked.reconciler.look()
+    assert looked.told == [(kind, "warn")]
+
+
+def test_what_the_ledger_does_not_know_is_a_figure(looked: Looked) -> None:
+    looked.begin()
+    assert looked.reconciler.unaccounted("al-1") is None
+    looked.card.on_card = {looked.pids[0]: 10 * MIB}
+    looked.reconciler.look()
+    assert looked.reconciler.unaccounted("al-1") == {CARD.uuid: {looked.pids[0]: 10 * MIB}}
+    looked.jobs = []
+    looked.reconciler.look()
+    assert looked.reconciler.unaccounted("al-1") is None
+
+
+def test_it_sleeps_while_nothing_is_fenced_and_looks_within_a_second_when_something_is(looked: Looked) -> None:
+    assert BUSY_SECONDS < QUIET_SECONDS < 1
+    looked.reconciler.start()
+    try:
+        assert not threading.Event().wait(2 * QUIET_SECONDS)
+        assert looked.card.looks == 0
+        looked.card.on_card = {looked.pids[0]: 10 * MIB}
+        looked.begin()
+        looked.reconciler.changed()
+        until(lambda: looked.told, "the first finding")
+    finally:
+        looked.reconciler.close()
+        looked.reconciler.join(10)
