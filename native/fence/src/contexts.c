@@ -3,6 +3,7 @@
 #include "account.h"
 #include "cards.h"
 #include "charge.h"
+#include "gate.h"
 #include "guard.h"
 #include "real.h"
 #include "state.h"
@@ -114,6 +115,7 @@ CUresult fence_cuCtxDestroy_v2(CUcontext context)
     struct handle handle;
     if (!fence_enter())
         return fence_real.cuCtxDestroy_v2(context);
+    gate_context_ending(context);
     bool known = charge_take(HANDLE_CONTEXT, (uint64_t)(uintptr_t)context, &handle);
     return fence_leave(destroyed(context, &handle, known, fence_real.cuCtxDestroy_v2(context)));
 }
@@ -123,6 +125,7 @@ CUresult fence_cuCtxDestroy(CUcontext context)
     struct handle handle;
     if (!fence_enter())
         return fence_real.cuCtxDestroy(context);
+    gate_context_ending(context);
     bool known = charge_take(HANDLE_CONTEXT, (uint64_t)(uintptr_t)context, &handle);
     return fence_leave(destroyed(context, &handle, known, fence_real.cuCtxDestroy(context)));
 }
@@ -146,6 +149,8 @@ CUresult fence_cuCtxDetach(CUcontext context)
     if (!fence_enter())
         return fence_real.cuCtxDetach(context);
     bool known = charge_take(HANDLE_CONTEXT, (uint64_t)(uintptr_t)context, &handle);
+    if (!known || handle.count <= 1)
+        gate_context_ending(context);
     CUresult result = fence_real.cuCtxDetach(context);
     if (!known || result != CUDA_SUCCESS || handle.count <= 1)
         return fence_leave(known ? destroyed(context, &handle, known, result) : result);

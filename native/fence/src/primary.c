@@ -6,6 +6,7 @@
 #include "cards.h"
 #include "charge.h"
 #include "contexts.h"
+#include "gate.h"
 #include "guard.h"
 #include "real.h"
 #include "state.h"
@@ -66,6 +67,8 @@ static CUresult begin(struct change *change, CUdevice device, bool makes)
     if (!(change->all = lock_primaries()))
         return CUDA_ERROR_OUT_OF_MEMORY;
     change->primary = &change->all->card[change->card];
+    if (!makes && change->primary->context)
+        gate_context_ending(change->primary->context);
     if (change->primary->charged || !makes)
         return CUDA_SUCCESS;
     change->primary->bytes = fence_state.region.limits->device[change->card].context_bytes;

@@ -1,0 +1,138 @@
+#include "gate.h"
+
+#include "cards.h"
+#include "real.h"
+#include "state.h"
+
+#define PROBES 16u
+
+static struct gate *the_gate;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make(void)
+{
+    the_gate = fence_process_memory(sizeof *the_gate);
+}
+
+struct gate *gate(void)
+{
+    pthread_once(&once, make);
+    return the_gate;
+}
+
+struct limiter_card *gate_card(struct gate *g, int card)
+{
+    struct fence_process *process = fence_state.process;
+    if (card < 0 || card >= (int)FENCE_MAX_DEVICES || !process)
+        return NULL;
+    struct limiter_card *known = &g->card[card];
+    uint32_t slot = atomic_load_explicit(&process->slot, memory_order_relaxed) + 1;
+    if (__builtin_expect(atomic_load_explicit(&g->known_slot[card], memory_order_acquire) == slot, 1))
+        return known;
+    pthread_mutex_lock(&g->lock);
+    known->limit = &fence_state.region.limits->device[card];
+    known->grant = &fence_state.region.grants->device[card];
+    known->usage = &fence_state.region.usage->device[card];
+    known->slot = fence_slot_device(process, (uint32_t)card);
+    atomic_store_explicit(&g->known_slot[card], slot, memory_order_release);
+    pthread_mutex_unlock(&g->lock);
+    return known;
+}
+
+/* One address per thread: the per-thread default streams are as many as threads. */
+static __thread char own_thread __attribute__((tls_model("initial-exec")));
+
+static uint64_t key_of(CUstream stream, CUcontext context)
+{
+    if (stream == CU_STREAM_PER_THREAD)
+        return ((uint64_t)(uintptr_t)context ^ (uint64_t)(uintptr_t)&own_thread << 1) | 1;
+    return stream == CU_STREAM_LEGACY ? (uint64_t)(uintptr_t)context | 1 : (uint64_t)(uintptr_t)stream;
+}
+
+static uint32_t place_of(uint64_t key, uint32_t probe)
+{
+    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 40) + probe;
+}
+
+static struct gate_stream *look_up(struct gate *g, uint64_t key)
+{
+    for (uint32_t probe = 0; probe < PROBES; probe++) {
+        struct gate_stream *s = &g->stream[place_of(key, probe) % GATE_STREAMS];
+        if (atomic_load_explicit(&s->key, memory_order_acquire) == key)
+            return s;
+    }
+    return NULL;
+}
+
+static struct gate_stream *take(struct gate *g, uint64_t key, CUstream stream, CUcontext context, int card)
+{
+    for (uint32_t probe = 0; probe < PROBES; probe++) {
+        struct gate_stream *s = &g->stream[place_of(key, probe) % GATE_STREAMS];
+        if (atomic_load(&s->key))
+            continue;
+        s->stream = stream;
+        s->context = context;
+        s->card = card;
+        s->start = NULL;
+        s->batches = (struct limiter_stream){0};
+        atomic_store_explicit(&s->key, key, memory_order_release);
+        return s;
+    }
+    return NULL;
+}
+
+static struct gate_stream *enter(struct gate *g, uint64_t key, CUstream stream, CUcontext context)
+{
+    int card = card_of_stream(stream);
+    if (card < 0)
+        return NULL;
+    pthread_mutex_lock(&g->lock);
+    struct gate_stream *s = look_up(g, key);
+    if (!s)
+        s = take(g, key, stream, context, card);
+    pthread_mutex_unlock(&g->lock);
+    return s;
+}
+
+struct gate_stream *gate_find(struct gate *g, CUstream stream)
+{
+    CUcontext context = NULL;
+    bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    if (is_default && (fence_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context))
+        return NULL;
+    uint64_t key = key_of(stream, context);
+    struct gate_stream *s = look_up(g, key);
+    if (__builtin_expect(s != NULL, 1))
+        return s;
+    if (!is_default && fence_real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS)
+        return NULL;
+    return enter(g, key, stream, context);
+}
+
+/* The entry is free again; what is open in it goes to the harvest as predicted. */
+static void leave(struct gate *g, struct gate_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!limiter_opens(&s->batches))
+        gate_close(g, s, LIMITER_CLOSE_PREDICTED);
+    atomic_store(&s->key, 0);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void gate_stream_ended(CUstream stream)
+{
+    struct gate *g = gate();
+    struct gate_stream *s = g ? look_up(g, (uint64_t)(uintptr_t)stream) : NULL;
+    if (s)
+        leave(g, s);
+}
+
+void gate_context_ending(CUcontext context)
+{
+    struct gate *g = gate();
+    for (uint32_t i = 0; g && i < GATE_STREAMS; i++)
+        if (atomic_load(&g->stream[i].key) && g->stream[i].context == context)
+            leave(g, &g->stream[i]);
+    if (g)
+        harvest_context_ending(g, context);
+}

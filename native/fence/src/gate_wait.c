@@ -1,0 +1,99 @@
+/* Waiting for time on a card. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gate.h"
+#include "state.h"
+
+#define OWN_WAIT_NS 2000000ull    /* work of this process ends in between: the harvest wakes who waits */
+#define GRANT_WAIT_NS 20000000ull /* longest between two looks at whether the arbiter lives */
+
+static void sleep_on(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+{
+    struct timespec at_most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &at_most, NULL, 0);
+}
+
+/* The batch that is open would be measured only when it is full: nothing more comes for now. */
+static void close_open(struct gate *g, struct gate_stream *s)
+{
+    if (!s || pthread_mutex_trylock(&s->lock))
+        return;
+    gate_close(g, s, limiter_flush(&s->batches, fence_now_ns()));
+    pthread_mutex_unlock(&s->lock);
+}
+
+static uint64_t until(uint64_t at, uint64_t now, uint64_t most)
+{
+    return at <= now ? 1000 : at - now < most ? at - now : most;
+}
+
+/* Alone it tries the doorbell now and then; a beat that is younger than the loneliness ends it. */
+static uint64_t alone_for(struct limiter_card *card, int index, uint64_t now)
+{
+    if (limiter_ring_at(card, now) == 0)
+        fence_ring(FENCE_BELL_RING, (uint32_t)index);
+    return until(limiter_static_next(card, now), now, GRANT_WAIT_NS);
+}
+
+static uint64_t wait_for(struct limiter_card *card, int index, enum limiter_verdict verdict, uint64_t since, uint64_t now)
+{
+    if (atomic_load_explicit(&card->alone_since_ns, memory_order_relaxed))
+        return alone_for(card, index, now);
+    if (verdict == LIMITER_WAIT_OWN)
+        return OWN_WAIT_NS;
+    if (limiter_arbiter_lost(card, since, now))
+        limiter_go_alone(card, now);
+    uint64_t again = limiter_ring_at(card, now);
+    if (again)
+        return until(again, now, GRANT_WAIT_NS);
+    fence_ring(FENCE_BELL_RING, (uint32_t)index);
+    return GRANT_WAIT_NS;
+}
+
+static enum limiter_verdict ask(struct limiter_card *card, const struct limiter_cost *cost, uint64_t now)
+{
+    uint64_t alone = atomic_load_explicit(&card->alone_since_ns, memory_order_relaxed);
+    if (alone && atomic_load(&card->grant->beat_ns) > alone)
+        limiter_rejoin(card);
+    return limiter_admit(card, cost, now);
+}
+
+static void count_wait(struct limiter_card *card, uint64_t waited, bool used_up)
+{
+    atomic_fetch_add(&card->slot->wait_ns, waited);
+    if (used_up)
+        atomic_fetch_add(&card->slot->throttled_ns, waited);
+}
+
+static void wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
+                         const struct limiter_cost *cost)
+{
+    uint64_t since = fence_now_ns(), now = since;
+    bool used_up = false, rung = false;
+    atomic_fetch_add(&card->slot->waiters, 1);
+    close_open(g, s);
+    for (;; now = fence_now_ns()) {
+        uint32_t word = atomic_load(&card->grant->word);
+        enum limiter_verdict verdict = ask(card, cost, now);
+        if (verdict == LIMITER_GO)
+            break;
+        used_up |= atomic_load(&card->grant->holder) == FENCE_USED_UP;
+        uint64_t ns = wait_for(card, index, verdict, since, now);
+        if (!rung)
+            harvest_ring(&g->harvest);
+        rung = true;
+        sleep_on(&card->grant->word, word, ns);
+    }
+    atomic_fetch_sub(&card->slot->waiters, 1);
+    count_wait(card, now - since, used_up);
+}
+
+void gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost)
+{
+    if (__builtin_expect(ask(card, cost, fence_now_ns()) != LIMITER_GO, 0))
+        wait_in_line(g, card, s, index, cost);
+}

@@ -1,0 +1,62 @@
+/* Work that was submitted and must be seen finished: batches with their pair of events, and the thread that asks for them. */
+#ifndef GPUPOOL_HARVEST_H
+#define GPUPOOL_HARVEST_H
+
+#include <gpupool/cuda_all.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpupool/region.h"
+#include "harvest_union.h"
+#include "limiter.h"
+
+#define HARVEST_PENDING 1024u
+#define HARVEST_EVENTS 512u
+#define HARVEST_CONTEXTS 32u
+
+struct gate;
+
+struct harvest_batch {
+    struct limiter_batch it;
+    CUevent start, end; /* NULL: not measured */
+    CUcontext context;
+    uint64_t stream_key;
+    int card;
+};
+
+/* Events to use again, and where in GPU time the context is. */
+struct harvest_context {
+    CUcontext context; /* NULL: free */
+    CUevent spare[HARVEST_EVENTS];
+    uint32_t spares;
+    CUevent last_end; /* at position_ns */
+    uint64_t position_ns;
+    struct harvest_union busy;
+};
+
+struct harvest {
+    pthread_mutex_t lock; /* all below; the driver is asked about events only under it */
+    _Atomic uint32_t bell; /* the thread sleeps on it */
+    _Atomic uint32_t sleeping;
+    _Atomic bool started;
+    _Atomic bool ended;
+    struct harvest_context context[HARVEST_CONTEXTS];
+    struct harvest_batch pending[HARVEST_PENDING];
+    uint32_t count;
+    uint64_t idle_since[FENCE_MAX_DEVICES]; /* 0: work in flight, or told already */
+};
+
+/* An event of the current context, or NULL. Given back by the harvest. */
+CUevent harvest_event(struct harvest *h, CUcontext context);
+
+/* Takes over a batch; starts the thread where there is none. Where nothing can be measured it is settled when it is due. */
+void harvest_push(struct gate *g, const struct harvest_batch *batch);
+/* There is something new to look at. */
+void harvest_ring(struct harvest *h);
+void harvest_context_ending(struct gate *g, CUcontext context);
+/* The process ends: the driver must not be asked any more. */
+void harvest_end(struct harvest *h);
+
+#endif
