@@ -5,8 +5,8 @@
 
    Found by $GPUPOOL_SIMGPU, else /run/gpupool/simgpu/machine, else /tmp/gpupool-UID/simgpu/machine. Cards that are not
    listed in `share/devices` (uuids, a line each) of the base directory are not there for this process, as with a device cgroup;
-   without that file all are. Made by gpupool/probes/simgpu.py or sim_format(); read by that module too, whose
-   layout a test compares with this one. Integers little-endian, naturally aligned. */
+   without that file all are. Made by gpupool/probes/simgpu_make.py or sim_format(), read by simgpu.py beside
+   it; a test compares simgpu_layout.py with this. Integers little-endian, naturally aligned. */
 #ifndef GPUPOOL_SIM_MODEL_H
 #define GPUPOOL_SIM_MODEL_H
 
@@ -146,6 +146,7 @@ struct sim {
     struct sim_process *self; /* NULL until sim_attach, and again after sim_forget */
     uint32_t count;           /* cards that this process sees */
     uint16_t visible[SIM_CARDS]; /* their indexes in the machine, in its order */
+    _Atomic uint64_t reaped_ns;  /* when this process last looked for dead ones */
     char path[256];
 };
 

@@ -16,6 +16,7 @@
 #define SPIN_NS 70000ull             /* nearer than a sleep can hit */
 #define COARSE_NS 100000ull          /* once spinning has not helped */
 #define SPINS 4
+#define REAP_NS 20000000ull
 #define LOOK_AROUND_NS 2000000ull
 
 uint64_t sim_now(const struct sim *sim)
@@ -119,8 +120,19 @@ static void wait_virtual(struct sim *sim, uint32_t word, int tries)
         try_to_move(sim, word, true);
 }
 
+/* Who waits longer looks after the others now and then: work of a killed process would keep the card until somebody does. */
+static void reap_now_and_then(struct sim *sim)
+{
+    uint64_t now = sim_monotonic_ns(), last = atomic_load(&sim->reaped_ns);
+    if (now - last < REAP_NS || !atomic_compare_exchange_strong(&sim->reaped_ns, &last, now))
+        return;
+    sim_reap(sim);
+}
+
 static void wait_on(struct sim *sim, uint32_t word, uint64_t bound, int tries)
 {
+    if (tries > 0)
+        reap_now_and_then(sim);
     if (sim->machine->header.clock == SIM_CLOCK_VIRTUAL)
         wait_virtual(sim, word, tries);
     else

@@ -1,4 +1,4 @@
-"""The simulated machine's file: making one from a `Machine`, reading who uses what, and making cards fail.
+"""The simulated machine's file: keeping one for a `Machine`, reading who uses what, and making cards fail.
 
 The file is what every simulated driver and NVML maps (native/simgpu/model/model.h). Needs none of the compiled
 parts. What is read is as of the last time that any process looked at its cards: the engine has no thread of its own.
@@ -13,7 +13,6 @@ import fcntl
 import mmap
 import os
 import signal
-import tempfile
 import time
 import uuid as uuids
 from collections.abc import Collection, Iterator
@@ -22,25 +21,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from gpupool.base.errors import BadMachine
-from gpupool.model.device import Device, DeviceUsage
+from gpupool.model.device import DeviceUsage
 from gpupool.probes import simgpu_layout as layout
 from gpupool.probes.contract import Machine
 from gpupool.probes.processes import ProcessTable
-from gpupool.probes.simgpu_cards import (
-    character,
-    compute_capability,
-    context_bytes,
-    multiprocessors,
-    pci_device_id,
-    threads_per_multiprocessor,
-)
+from gpupool.probes.simgpu_make import boot_id
+from gpupool.probes.simgpu_make import create_machine as create_machine
 
-DRIVER_VERSION: Final = "580.65.06"
-CUDA_VERSION: Final = 13_000
-_NEWEST: Final = (CUDA_VERSION, DRIVER_VERSION)
-GRANULE_BYTES: Final = 2 << 20
-SLICE_NS: Final = 2_000_000
-SWITCH_NS: Final = 20_000
 LOST_XID: Final = 79
 
 _LONGEST_HOLD_SECONDS: Final = 0.1
@@ -81,28 +68,6 @@ class ProcessUse:
     launches: int
 
 
-def create_machine(path: Path, machine: Machine, *, virtual: bool = False, together: bool = False) -> None:
-    """A new machine file, complete when it appears; another one under this name is no longer found by anyone new.
-
-    `virtual`: its clock moves when everybody waits. `together`: contexts run side by side as under MPS instead of
-    in turns. Every user may write it. Raises OSError.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        os.fchmod(descriptor, 0o666)
-        os.ftruncate(descriptor, ctypes.sizeof(layout.MachineFile))
-        os.pwrite(descriptor, bytes(_header(machine, virtual, together)), 0)
-        cards = b"".join(bytes(_card(device, i)) for i, device in enumerate(machine.devices[: layout.CARDS]))
-        os.pwrite(descriptor, cards, layout.MachineFile.card.offset)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(descriptor)
-
-
 def ensure_machine(path: Path, machine: Machine) -> bool:
     """Keep the file if it is of this boot and of these cards, with whoever is on them; else make it. Whether it was
     made.
@@ -110,7 +75,7 @@ def ensure_machine(path: Path, machine: Machine) -> bool:
     with contextlib.suppress(BadMachine, FileNotFoundError), SimulatedMachine(path) as present:
         same = [(c.uuid, c.name, c.memory_bytes) for c in present.cards]
         wanted = [(d.uuid, d.product, d.memory_bytes) for d in machine.devices[: layout.CARDS]]
-        if same == wanted and present.boot == _boot():
+        if same == wanted and present.boot == boot_id():
             return False
     create_machine(path, machine)
     return True
@@ -337,84 +302,10 @@ def _lives(owner: int) -> bool:
     return not dead and int(fields[19]) & 0xFFFFFFFF == owner & 0xFFFFFFFF
 
 
-def _boot() -> bytes:
-    return uuids.UUID(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()).bytes
-
-
 def _told(card: layout.Card, index: int) -> SimulatedCard:
     name = f"GPU-{uuids.UUID(bytes=bytes(card.uuid))}"
     text = card.name.decode(errors="replace")
     return SimulatedCard(name, index, text, card.memory_bytes, card.context_bytes, card.granule_bytes)
-
-
-def _header(machine: Machine, virtual: bool, together: bool) -> layout.Header:
-    cuda, driver = _versions(machine)
-    return layout.Header(
-        magic=layout.MAGIC,
-        layout=layout.LAYOUT,
-        cards=min(len(machine.devices), layout.CARDS),
-        size=ctypes.sizeof(layout.MachineFile),
-        clock=layout.CLOCK_VIRTUAL if virtual else layout.CLOCK_REAL,
-        mode=layout.TOGETHER if together else layout.TIME_SLICE,
-        slice_ns=SLICE_NS,
-        switch_ns=0 if virtual else SWITCH_NS,
-        cuda_version=cuda,
-        nvml_version=13,
-        driver_version=driver.encode()[:31],
-        name=machine.name.encode()[:63],
-        boot=(ctypes.c_uint8 * 16)(*_boot()),
-        wake=1,
-    )
-
-
-def _versions(machine: Machine) -> tuple[int, str]:
-    """As cuDriverGetVersion says it (13.0 is 13000), and the driver's. A machine recorded with an older driver gets
-    the simulated one's: that is what runs.
-    """
-    major, _, minor = (machine.cuda_version or "").partition(".")
-    cuda = int(major) * 1000 + int(minor or 0) * 10 if major.isdigit() and (minor or "0").isdigit() else 0
-    return (cuda, machine.driver_version) if cuda >= CUDA_VERSION and machine.driver_version else _NEWEST
-
-
-def _card(device: Device, index: int) -> layout.Card:
-    about = character(device)
-    major, minor = compute_capability(device)
-    domain, bus, slot = _pci(device.pci_address, index)
-    return layout.Card(
-        uuid=(ctypes.c_uint8 * 16)(*uuids.UUID(device.uuid.removeprefix("GPU-")).bytes),
-        name=device.product.encode()[:63],
-        memory_bytes=device.memory_bytes,
-        context_bytes=context_bytes(device),
-        granule_bytes=GRANULE_BYTES,
-        launch_ns=2000,
-        memory_bandwidth=about.memory_gb_per_second * 10**9,
-        link_bandwidth=about.link_gb_per_second * 10**9,
-        multiprocessors=multiprocessors(device),
-        threads_per_multiprocessor=threads_per_multiprocessor(device),
-        compute_major=major,
-        compute_minor=minor,
-        pci_domain=domain,
-        pci_bus=bus,
-        pci_device=slot,
-        pci_device_id=pci_device_id(device),
-        sm_clock_mhz=about.sm_clock_mhz,
-        memory_clock_mhz=about.memory_clock_mhz,
-        memory_bus_bits=about.memory_bus_bits,
-        l2_bytes=about.l2_mib << 20,
-        power_idle_mw=about.power_idle_watts * 1000,
-        power_limit_mw=about.power_limit_watts * 1000,
-        numa_node=-1 if device.numa_node is None else device.numa_node,
-        minor=index,
-        ecc_enabled=int(device.ecc_enabled is not False),
-    )
-
-
-def _pci(address: str | None, index: int) -> tuple[int, int, int]:
-    """Domain, bus and device of `0000:17:00.0`; made up where a machine does not say."""
-    if not address:
-        return 0, 1 + index, 0
-    domain, bus, rest = address.split(":")
-    return int(domain, 16), int(bus, 16), int(rest.partition(".")[0], 16)
 
 
 def stop_without_lock(machine: SimulatedMachine, stopped: Collection[int]) -> int:
@@ -422,8 +313,8 @@ def stop_without_lock(machine: SimulatedMachine, stopped: Collection[int]) -> in
     until it is out, and stop it again; how often that was needed. On a real card a stopped process holds up nobody.
     """
     times = 0
-    for pid in stopped:
-        _until_stopped(pid)
+    for each in stopped:
+        _until_stopped(each)
     while (holder := machine.lock_holder()) and (pid := _process_of(holder, stopped)):
         os.kill(pid, signal.SIGCONT)
         deadline = time.monotonic() + _LONGEST_HOLD_SECONDS
