@@ -24,6 +24,7 @@ struct pool {
 struct pools {
     pthread_mutex_t lock;
     struct pool *first;
+    atomic_bool unsettled; /* something was freed in stream order: a pool gives it up when the stream gets there */
 };
 
 static _Atomic(struct pools *) own_pools;
@@ -265,6 +266,7 @@ void pools_freed(const struct handle *handle, CUresult result)
         pool->charged -= gone;
     }
     settle(pool);
+    atomic_store(&pools->unsettled, true);
     unlock_pools(pools);
 }
 
@@ -338,4 +340,38 @@ CUresult fence_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
     if (pools)
         unlock_pools(pools);
     return fence_leave(result);
+}
+
+/* A pool gives memory up at the next wait of the host for a stream, an event or a context. */
+static CUresult waited(CUresult result)
+{
+    struct pools *pools = atomic_load(&own_pools);
+    if (!pools || !atomic_load_explicit(&pools->unsettled, memory_order_relaxed) || !fence_enter())
+        return result;
+    atomic_store(&pools->unsettled, false);
+    pthread_mutex_lock(&pools->lock);
+    for (struct pool *pool = pools->first; pool; pool = pool->next)
+        settle(pool);
+    pthread_mutex_unlock(&pools->lock);
+    return fence_leave(result);
+}
+
+CUresult fence_cuCtxSynchronize(void)
+{
+    return waited(fence_real.cuCtxSynchronize());
+}
+
+CUresult fence_cuCtxSynchronize_v2(CUcontext context)
+{
+    return waited(fence_real.cuCtxSynchronize_v2(context));
+}
+
+CUresult fence_cuEventSynchronize(CUevent event)
+{
+    return waited(fence_real.cuEventSynchronize(event));
+}
+
+CUresult fence_on_cuStreamSynchronize(fence_cuStreamSynchronize_function *real, CUstream stream)
+{
+    return waited(real(stream));
 }

@@ -1,8 +1,8 @@
 """A program that calls what it is told to, a JSON list a line: [function, [kind, value], ...] gives [result, outs...].
 
 Kinds: `u64`, `u32`, `bytes` (hex, given by address), `out` (8 bytes to be filled, given by address, answered), `fill`
-(so many bytes, answered in hex), `change` (these bytes, answered in hex), `value` (64 bytes in hex, given by value). The
-library is loaded by its public name, as any CUDA program does it. `fork`, `exec` and `end` happen to the program itself.
+(so many bytes, answered in hex), `change` (these bytes, answered in hex), `value` (64 bytes in hex, by value). The
+library is loaded by its public name, as any CUDA program does it. `fork`, `exec` and `end` happen to the program.
 """
 
 import ctypes

@@ -6,6 +6,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -242,6 +243,24 @@ def test_a_pool_is_charged_for_what_it_keeps_and_gives_it_up_when_others_need_it
     assert house.used(share).reserved_bytes == house.truth() >= CONTEXT + 600 * MIB  # kept
     assert program.allocate(ROOM)[0] == SUCCESS  # the pool's memory made room
     assert house.used(share).reserved_bytes == house.truth() == LIMIT
+
+
+@pytest.mark.parametrize("wait", ["context", "stream", "event"])
+def test_a_pool_is_charged_no_longer_for_what_it_gives_up_at_a_wait(
+    wait: str, house: House, share: Path, program: Program
+) -> None:
+    stream = made(program.call("cuStreamCreate", ("out", 0), ("u32", 1)))
+    event = made(program.call("cuEventCreate", ("out", 0), ("u32", 0)))
+    pointer = made(program.call("cuMemAllocAsync", ("out", 0), ("u64", 64 * MIB), ("u64", stream)))
+    assert program.call("cuMemFreeAsync", ("u64", pointer), ("u64", stream)) == [SUCCESS]
+    assert program.call("cuEventRecord", ("u64", event), ("u64", stream)) == [SUCCESS]
+    waits: dict[str, list[Any]] = {
+        "context": ["cuCtxSynchronize"],
+        "stream": ["cuStreamSynchronize", ("u64", stream)],
+        "event": ["cuEventSynchronize", ("u64", event)],
+    }
+    assert program.call(*waits[wait]) == [SUCCESS]
+    assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
 def test_a_destroyed_pool_lives_on_in_its_last_allocation(house: House, share: Path, program: Program) -> None:
