@@ -9,14 +9,14 @@
                       two events of one process contains its neighbours' slices, as on a real card.
    ENGINE_TOGETHER    all contexts at once, as under MPS.
 
-   Whatever runs at one moment runs at full rate while the widths add up to the card, and shares it in proportion
-   beyond. Copies to and from the host do not take part in slices: each direction is a link that its copies share.
+   Whatever runs at one moment runs at full rate while the widths add up to the card; beyond, streams of higher priority get
+   their width first, and those of one priority share what is left in proportion. Copies to and from the host do not take part in slices: each direction is a link that its copies share.
    Event records and waits take no time but need the context's turn, like the semaphores they are on a card; behind a copy
    they do not.
 
    State is only touched by one caller at a time (a lock is the caller's business) and may be left in the middle of any
    function by a caller that was killed: engine_repair() then makes it whole, losing at most the item being
-   submitted. Every function that takes `now` first advances to it; a `now` in the past counts as the present. */
+   submitted, and counting at most one step of time twice. Every function that takes `now` first advances to it; a `now` in the past counts as the present. */
 #ifndef GPUPOOL_SIM_ENGINE_H
 #define GPUPOOL_SIM_ENGINE_H
 
