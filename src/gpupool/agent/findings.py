@@ -65,7 +65,7 @@ def compare(
 ) -> Comparison:
     """`cards` holds, by uuid, the job's own processes there.
 
-    Each may hold `allowance_bytes` there that its ledger does not know: they are unaccounted, so charged, and no finding.
+    Each may hold `allowance_bytes` there that its ledger does not know: unaccounted, so charged, and no finding.
     """
     findings: list[Finding] = []
     unaccounted: dict[str, dict[int, int]] = {}

@@ -23,7 +23,7 @@ from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
 from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, read_limits, read_usage, write_overhead
-from gpupool.probes.contract import Machine, Probe, TimesProcesses
+from gpupool.probes.contract import HeldUp, Machine, Probe, TimesProcesses
 
 BUSY_SECONDS: Final = 0.4
 """Between looks while a fenced job's process has a card; so anything is noticed within a second."""
@@ -153,20 +153,16 @@ class Reconciler:
         cards: Mapping[str, list[CardProcess]],
     ) -> None:
         after = _usage(known)
-        findings: list[Finding] = []
         result = Comparison()
-        try:
-            limits = read_limits(known.limits)
-        except (OSError, RegionDamaged) as error:
-            limits = known.wanted
-            findings.append(Finding("limits", f"its limits page was changed: {error}"))
-        if limits != known.wanted:
-            findings.append(Finding("limits", "its limits page says other than what was granted"))
+        findings = _limits_changed(known)
+        if findings and fenced_files(one.allocation, self._state_dir) != known:
+            return  # it is being resized, or has ended: the next look will see it whole
         if isinstance(before, str) or isinstance(after, str):
             findings.append(Finding("region", after if isinstance(after, str) else str(before)))
         else:
             result = compare(known.wanted, before, after, cards, self._allowance(known))
-            self._charge(known, result.unaccounted)
+            if not findings:
+                self._charge(known, result.unaccounted)
             findings += result.findings
             self._busy = self._busy or bool(cards) or bool(after.processes)
         pids = {process.pid for processes in cards.values() for process in processes}
@@ -186,8 +182,11 @@ class Reconciler:
 
     def _looked_into(self, one: FencedJob, known: FencedFiles, pids: Collection[int]) -> list[Finding]:
         """What the job's processes on the cards have mapped, and which limits they see."""
-        findings = []
-        expected = os.stat(known.limits)
+        findings: list[Finding] = []
+        try:
+            expected = os.stat(known.limits)
+        except FileNotFoundError:
+            return findings  # it has ended, or its page is gone, which was found
         libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir))
         for pid in sorted(pids):
             if path := process_look.other_driver(pid, libraries):
@@ -207,17 +206,29 @@ class Reconciler:
         if findings and self._reaction == "kill":
             self._kill(one, findings[0].text)
         elif findings and self._reaction == "freeze":
-            freeze(one.supervisor_pid)
+            stopped = freeze(one.supervisor_pid)
+            for probe in self._probes.values():
+                if isinstance(probe, HeldUp):
+                    probe.let_out(stopped)
 
 
-def freeze(supervisor_pid: int) -> int:
-    """Stop every process below a supervisor, also those that are forked meanwhile; how many were stopped."""
+def _limits_changed(known: FencedFiles) -> list[Finding]:
+    try:
+        if read_limits(known.limits) == known.wanted:
+            return []
+    except (OSError, RegionDamaged) as error:
+        return [Finding("limits", f"its limits page was changed: {error}")]
+    return [Finding("limits", "its limits page says other than what was granted")]
+
+
+def freeze(supervisor_pid: int) -> frozenset[int]:
+    """Stop every process below a supervisor, also those that are forked meanwhile; which were stopped."""
     stopped: set[int] = set()
     while True:
         tree = trees(read_processes(), [supervisor_pid]).get(supervisor_pid)
         fresh = (tree.pids if tree else frozenset()) - stopped
         if not fresh:
-            return len(stopped)
+            return frozenset(stopped)
         for pid in fresh:
             try:
                 os.kill(pid, signal.SIGSTOP)

@@ -60,6 +60,15 @@ class TimesProcesses(Protocol):
         ...
 
 
+@runtime_checkable
+class HeldUp(Protocol):
+    """A probe whose cards a stopped process can hold up for everybody else."""
+
+    def let_out(self, stopped: Collection[int]) -> None:
+        """These processes were just stopped (SIGSTOP): see to it that none of them keeps the cards from others."""
+        ...
+
+
 class Probe(Protocol):
     """One source of truth about the cards of this host. Calls may block for as long as the driver does."""
 

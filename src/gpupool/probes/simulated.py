@@ -27,7 +27,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.document import check_size, known_model, read_machine, read_machines
-from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, usages
+from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, stop_without_lock, usages
 
 CONTROL_FILE = "health.json"
 
@@ -134,6 +134,12 @@ class SimulatedProbe:
             known = {card.uuid for card in cards.cards}
             return {uuid: {use.pid: use.gpu_ns for use in cards.processes(uuid)} for uuid in uuids if uuid in known}
         return {}
+
+    def let_out(self, stopped: Collection[int]) -> None:
+        """Who was stopped while it held the machine's lock runs on until it has given it back."""
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
+                stop_without_lock(cards, stopped)
 
     def health(self) -> Mapping[str, tuple[Health, str]]:
         return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}
