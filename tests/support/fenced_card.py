@@ -1,7 +1,7 @@
 """Real processes on a simulated card, each below a share of its own, with a real gpupool-arbiter between them.
 
-No pool and no agent: the files of a share are made as the mechanism makes them, the stand-in is filled for the simulated
-driver and found by LD_LIBRARY_PATH. For tests and benches of the fence's compute side on the wall clock.
+No pool and no agent: the files of a share are made as the mechanism makes them, the stand-in is filled for the
+simulated driver and found by LD_LIBRARY_PATH. For tests and benches of the fence's compute side on the wall clock.
 """
 
 from __future__ import annotations

@@ -296,6 +296,8 @@ void harvest_context_ending(struct gate *g, CUcontext context)
         const struct harvest_batch *batch = &h->pending[i];
         if (batch->context != context)
             h->pending[kept++] = *batch;
+        else if (batch->end && fence_real.cuEventQuery(batch->end) == CUDA_SUCCESS)
+            settle(g, batch);
         else
             limiter_settle(&g->card[batch->card], batch->it.predicted_ns, batch->it.predicted_ns);
     }

@@ -2,8 +2,9 @@
 
      fence_load KERNEL SECONDS LAUNCHES SYNC_EVERY WAY
    ends after SECONDS or LAUNCHES, whichever is first (0: no such limit); waits for its stream every SYNC_EVERY launches (0: never);
-   WAY is kernel, graph, copy or stop (takes a context, says "ready", waits for a line first). Prints one line of JSON. */
+   WAY is kernel, graph, copy or stop (stops itself, as SIGSTOP does, with work in flight). Prints one line of JSON. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,12 +122,6 @@ int main(int argc, char **argv)
     Context context = start(argv[1]);
     if (launch == launch_graph)
         capture();
-    if (!strcmp(argv[5], "stop")) {
-        printf("ready\n");
-        fflush(stdout);
-        if (getchar() == EOF)
-            return 0;
-    }
     uint64_t begin = now_ns(), end = seconds_ns ? begin + seconds_ns : UINT64_MAX, at = begin;
     while (at < end && (!most || count < most)) {
         launch();
@@ -140,6 +135,8 @@ int main(int argc, char **argv)
         }
     }
     uint64_t submitted = now_ns();
+    if (!strcmp(argv[5], "stop"))
+        raise(SIGSTOP); /* here and not from outside: the simulated machine's lock is not held */
     TRY(cuStreamSynchronize(stream));
     uint64_t kept = count < sizeof took / sizeof *took ? count : sizeof took / sizeof *took;
     qsort(took, kept, sizeof *took, compare);
