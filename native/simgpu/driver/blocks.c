@@ -9,6 +9,7 @@
 
 #include "card.h"
 #include "model.h"
+#include "transfer.h"
 
 static struct block **sorted;
 static size_t count, room;
@@ -97,8 +98,10 @@ void block_remove(struct block *block)
     forget(block);
     if (block->kind == BLOCK_RESERVED)
         vmm_range_close(block);
+    data_lock_exclusive();
     if (block->kind != BLOCK_REGISTERED)
         pages_unmap(block->start, block->mapped);
+    data_unlock();
     if (block->shared_file >= 0)
         close(block->shared_file);
     if (block->charged)

@@ -1,7 +1,7 @@
 /* What every file of the simulated driver shares: the vendor's types, one lock, the state of this process, handles.
 
-   Lock order: `driver_lock` first, then `data_lock` (data.c). Nothing waits for a card, calls a tenant's function or
-   copies tenant data while it holds `driver_lock`. */
+   Lock order: `driver_lock` first, then the lock of data that moves (transfer.c) or of jobs (jobs.c), then the machine's.
+   Nothing waits for a card, calls a tenant's function or moves tenant data while it holds `driver_lock`. */
 #ifndef GPUPOOL_SIMGPU_DRIVER_H
 #define GPUPOOL_SIMGPU_DRIVER_H
 

@@ -191,17 +191,6 @@ static void plan_free(struct plan *plan)
     free(plan->steps);
 }
 
-static CUresult move_data(const struct job *job)
-{
-    if (!jobs_none())
-        return job_submit(job, NULL);
-    if (job->kind == JOB_TRANSFER)
-        transfer_run(&job->transfer);
-    else
-        fill_run(&job->fill);
-    return CUDA_SUCCESS;
-}
-
 static CUresult run_step(const struct step *step, const struct target *target, CUstream stream)
 {
     struct job job = {.target = *target};
@@ -215,11 +204,11 @@ static CUresult run_step(const struct step *step, const struct target *target, C
     case STEP_TRANSFER:
         job.kind = JOB_TRANSFER;
         job.transfer = step->transfer;
-        return move_data(&job);
+        return data_move(&job);
     case STEP_FILL:
         job.kind = JOB_FILL;
         job.fill = step->fill;
-        return move_data(&job);
+        return data_move(&job);
     case STEP_HOST:
         job.kind = JOB_FUNCTION;
         job.call.function = step->host.fn;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "card.h"
+#include "memory.h"
 #include "model.h"
 
 #define POLL_NS 50000
@@ -49,7 +50,7 @@ static void finish(struct job *job)
     free(job);
 }
 
-bool value_reached(const struct job_value *value)
+static bool reached(const struct job_value *value)
 {
     uint64_t there = value->wide ? __atomic_load_n((uint64_t *)value->address, __ATOMIC_ACQUIRE)
                                  : __atomic_load_n((uint32_t *)value->address, __ATOMIC_ACQUIRE);
@@ -68,7 +69,26 @@ bool value_reached(const struct job_value *value)
     }
 }
 
-void value_write(const struct job_value *value)
+/* Memory that has gone is waited for no longer, and not written. */
+static bool value_there(const struct job_value *value)
+{
+    return range_check(value->address, value->wide ? 8 : 4, true, true) == CUDA_SUCCESS;
+}
+
+static bool is_over(const struct job_value *value)
+{
+    return !value_there(value) || reached(value);
+}
+
+bool value_reached(const struct job_value *value)
+{
+    driver_lock();
+    bool over = is_over(value);
+    driver_unlock();
+    return over;
+}
+
+static void store(const struct job_value *value)
 {
     if (value->wide)
         __atomic_store_n((uint64_t *)value->address, value->value, __ATOMIC_RELEASE);
@@ -76,11 +96,19 @@ void value_write(const struct job_value *value)
         __atomic_store_n((uint32_t *)value->address, (uint32_t)value->value, __ATOMIC_RELEASE);
 }
 
+void value_write(const struct job_value *value)
+{
+    driver_lock();
+    if (value_there(value))
+        store(value);
+    driver_unlock();
+}
+
 static struct job *take_reached(void)
 {
     for (struct job **link = &polled; *link; link = &(*link)->next) {
         struct job *job = *link;
-        if (value_reached(&job->value)) {
+        if (is_over(&job->value)) {
             *link = job->next;
             return job;
         }
@@ -94,12 +122,14 @@ static void *poll_values(void *unused)
 
     (void)unused;
     for (;;) {
+        driver_lock();
         pthread_mutex_lock(&jobs_lock);
         struct job *job = take_reached();
         bool last = !job && !polled;
         if (last)
             poller_running = false;
         pthread_mutex_unlock(&jobs_lock);
+        driver_unlock();
         if (last)
             return NULL;
         if (job)

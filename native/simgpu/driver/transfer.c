@@ -20,24 +20,49 @@ void data_unlock(void)
     pthread_rwlock_unlock(&data_lock);
 }
 
+static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice)
+{
+    return (depth - 1) * slice + (height - 1) * pitch + width;
+}
+
+static CUresult transfer_ranges(const struct transfer *t)
+{
+    TRY(range_check(t->to, extent(t->width, t->height, t->depth, t->to_pitch, t->to_slice), false, true));
+    return range_check(t->from, extent(t->width, t->height, t->depth, t->from_pitch, t->from_slice), false, false);
+}
+
+static CUresult fill_range(const struct fill *fill)
+{
+    return range_check(fill->to, extent(fill->width * fill->element, fill->height, 1, fill->pitch, 0), true, true);
+}
+
 static bool is_linear(const struct transfer *t)
 {
     return (t->height <= 1 || (t->to_pitch == t->width && t->from_pitch == t->width)) &&
            (t->depth <= 1 || (t->to_slice == t->width * t->height && t->from_slice == t->to_slice));
 }
 
-void transfer_run(const struct transfer *t)
+static void move_rows(const struct transfer *t)
 {
+    for (size_t slice = 0; slice < t->depth; ++slice)
+        for (size_t row = 0; row < t->height; ++row)
+            memmove(t->to + slice * t->to_slice + row * t->to_pitch,
+                    t->from + slice * t->from_slice + row * t->from_pitch, t->width);
+}
+
+/* Between the check and the move nothing is unmapped: whoever does that holds both locks. */
+CUresult transfer_run(const struct transfer *t)
+{
+    driver_lock();
+    CUresult usable = transfer_ranges(t);
     pthread_rwlock_rdlock(&data_lock);
-    if (is_linear(t)) {
+    driver_unlock();
+    if (usable == CUDA_SUCCESS && is_linear(t))
         memmove(t->to, t->from, t->width * t->height * t->depth);
-    } else {
-        for (size_t slice = 0; slice < t->depth; ++slice)
-            for (size_t row = 0; row < t->height; ++row)
-                memmove(t->to + slice * t->to_slice + row * t->to_pitch,
-                        t->from + slice * t->from_slice + row * t->from_pitch, t->width);
-    }
+    else if (usable == CUDA_SUCCESS)
+        move_rows(t);
     pthread_rwlock_unlock(&data_lock);
+    return usable;
 }
 
 static void fill_row(char *to, uint32_t value, uint32_t element, size_t count)
@@ -52,17 +77,16 @@ static void fill_row(char *to, uint32_t value, uint32_t element, size_t count)
             ((uint32_t *)to)[at] = value;
 }
 
-void fill_run(const struct fill *fill)
+CUresult fill_run(const struct fill *fill)
 {
+    driver_lock();
+    CUresult usable = fill_range(fill);
     pthread_rwlock_rdlock(&data_lock);
-    for (size_t row = 0; row < fill->height; ++row)
+    driver_unlock();
+    for (size_t row = 0; usable == CUDA_SUCCESS && row < fill->height; ++row)
         fill_row(fill->to + row * fill->pitch, fill->value, fill->element, fill->width);
     pthread_rwlock_unlock(&data_lock);
-}
-
-static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice)
-{
-    return (depth - 1) * slice + (height - 1) * pitch + width;
+    return usable;
 }
 
 static uint32_t direction(const struct transfer *t)
@@ -93,8 +117,7 @@ CUresult transfer_check(struct transfer *t)
         return CUDA_SUCCESS;
     to_size = extent(t->width, t->height, t->depth, t->to_pitch, t->to_slice);
     from_size = extent(t->width, t->height, t->depth, t->from_pitch, t->from_slice);
-    TRY(range_check(t->to, to_size, false, true));
-    TRY(range_check(t->from, from_size, false, false));
+    TRY(transfer_ranges(t));
     REQUIRE(has_room(t, to_size, from_size), CUDA_ERROR_OUT_OF_MEMORY);
     t->kind = direction(t);
     return CUDA_SUCCESS;
@@ -132,16 +155,11 @@ uint64_t fill_ns(int device, const struct fill *fill)
     return COPY_OVERHEAD_NS + (uint64_t)(bytes * 1e9 / (double)(facts->memory_bandwidth ? facts->memory_bandwidth : 1));
 }
 
-static CUresult move(const struct target *target, const struct job *job)
+CUresult data_move(const struct job *job)
 {
     if (!jobs_none())
         return job_submit(job, NULL);
-    if (job->kind == JOB_TRANSFER)
-        transfer_run(&job->transfer);
-    else
-        fill_run(&job->fill);
-    (void)target;
-    return CUDA_SUCCESS;
+    return job->kind == JOB_TRANSFER ? transfer_run(&job->transfer) : fill_run(&job->fill);
 }
 
 CUresult transfer_submit(const struct target *target, const struct transfer *transfer, enum transfer_wait wait)
@@ -152,7 +170,7 @@ CUresult transfer_submit(const struct target *target, const struct transfer *tra
         return CUDA_SUCCESS;
     TRY(submit_for(target, transfer->kind ? transfer->kind : (uint32_t)ENGINE_COPY_OUT,
                    transfer_ns(target->device, transfer), NULL));
-    TRY(move(target, &job));
+    TRY(data_move(&job));
     return wait == TRANSFER_WAIT ? wait_for_stream(target) : CUDA_SUCCESS;
 }
 
@@ -163,5 +181,5 @@ CUresult fill_submit(const struct target *target, const struct fill *fill)
     if (!fill->width || !fill->height)
         return CUDA_SUCCESS;
     TRY(submit_for(target, ENGINE_MEMSET, fill_ns(target->device, fill), NULL));
-    return move(target, &job);
+    return data_move(&job);
 }

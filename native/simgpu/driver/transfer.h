@@ -20,9 +20,12 @@ struct fill {
 
 enum transfer_wait { TRANSFER_ASYNC, TRANSFER_WAIT };
 
-void transfer_run(const struct transfer *transfer);
-void fill_run(const struct fill *fill);
-/* Takes the lock for what changes memory under the feet of a transfer. */
+/* Without the lock. CUDA_ERROR_INVALID_VALUE: the memory has gone since it was checked. */
+CUresult transfer_run(const struct transfer *transfer);
+CUresult fill_run(const struct fill *fill);
+struct job;
+CUresult data_move(const struct job *job); /* now, or by the job where an earlier one has not run */
+/* For what changes mappings under the feet of a transfer; with the driver's lock. */
 void data_lock_exclusive(void);
 void data_unlock(void);
 

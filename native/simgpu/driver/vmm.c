@@ -11,6 +11,7 @@
 #include "card.h"
 #include "memory.h"
 #include "model.h"
+#include "transfer.h"
 
 struct physical {
     int file, device;
@@ -205,7 +206,9 @@ static void end_mapping(struct mapping **link)
     struct mapping *mapping = *link;
 
     *link = mapping->next;
+    data_lock_exclusive();
     mmap(mapping->start, mapping->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    data_unlock();
     put(mapping->physical);
     free(mapping);
 }
@@ -268,7 +271,10 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc 
             flags = access[at].flags;
     }
     int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : flags ? PROT_READ : 0;
-    REQUIRE(mprotect(start, size, protection) == 0, CUDA_ERROR_INVALID_VALUE);
+    data_lock_exclusive();
+    int refused = mprotect(start, size, protection);
+    data_unlock();
+    REQUIRE(!refused, CUDA_ERROR_INVALID_VALUE);
     for (struct mapping *mapping = mappings; mapping; mapping = mapping->next)
         if (mapping->start >= start && mapping->start < start + size)
             mapping->access = flags;
