@@ -241,6 +241,28 @@ def test_a_structure_of_another_version_is_refused(nvml: Any) -> None:
     assert answer == nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
 
 
+_NULLS = """
+import ctypes, subprocess, sys
+library = ctypes.CDLL(sys.argv[1])
+listed = subprocess.run(["nm", "-D", "--defined-only", sys.argv[1]], check=True, capture_output=True, text=True).stdout
+assert library.nvmlInit_v2() == 0
+handle, answers = ctypes.c_void_p(), set()
+library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+for name in sorted(line.split()[-1] for line in listed.splitlines()):
+    if name not in ("nvmlShutdown", "nvmlEventSetFree", "nvmlErrorString"):
+        answers.add(getattr(library, name)(handle, None, None, None, None, None))
+print(sorted(answers))
+"""
+
+
+def test_no_function_stumbles_over_pointers_to_nothing(path: Path) -> None:
+    command = [sys.executable, "-c", _NULLS, str(LIBRARY)]
+    env = dict(os.environ, GPUPOOL_SIMGPU=str(path))
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    # Success (of those that want no pointer), invalid argument, not supported, not found, insufficient size, another version.
+    assert set(json.loads(done.stdout)) <= {0, 2, 3, 6, 7, 25}
+
+
 # --- failures ---
 
 
