@@ -253,3 +253,22 @@ def test_ctrl_c_typed_on_the_terminal_reaches_the_program(pool: RealPool) -> Non
             terminal.type(b"\x03")
             assert terminal.until_ended(running) == 42
     assert b"caught" in terminal.seen
+
+
+def test_a_running_job_is_resized_without_a_stop_and_reads_its_new_share(pool: RealPool) -> None:
+    script = 'while sleep 0.05; do grep -h memory_bytes "$GPUPOOL_SHARE/share.json"; done'
+    pool.do("submit", *SHARE, "--name", "grows", "--", "sh", "-c", script)
+    pool.until_state("grows", "running")
+    told = pool.json("resize", "grows", "--gpu", "0.6", "--memory", "9GiB")
+    assert (told["changed"], told["applied"], told["job"]["share"]) == (
+        True,
+        True,
+        "0.60 GPU (60 % compute) + 9216 MiB",
+    )
+    pool.until(lambda: str(9 << 30) in pool.do("logs", "grows"), "the new size in the job's own share file")
+    again = pool.do("resize", "grows", "--gpu", "0.6")
+    assert again == "grows: 0.60 GPU (60 % compute) + 9216 MiB already\n"
+    assert pool.do("events", "-o", "json").count('"job.resized"') == 1
+    with Pool(pool.state_dir) as sdk:
+        assert sdk.resize("grows", gpu=0.1).applied
+    assert pool.job("grows")["gpu_milli"] == 100

@@ -6,8 +6,9 @@ freeing gives back last, so whatever one of the two readings covers is accounted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsage, Limits
@@ -18,6 +19,8 @@ LEAST_TOLERANCE_BYTES: Final = 16 * MIB
 CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
 """On a real card: what a process may hold there in code, heaps and stacks, which are charged when they are seen. The
 large frameworks bring some hundred MiB of code, and load it when a kernel is first used."""
+FIRST_GENERATION: Final = 2
+"""Of a limits page that was never changed."""
 TIME_TOLERANCE_NS: Final = 400_000_000
 TIME_TOLERANCE_PART: Final = 5
 """Measured time follows what ran by a batch; beyond that and a fifth it was not measured at all."""
@@ -56,16 +59,57 @@ class Comparison:
     unaccounted: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
+class Shrunk:
+    """What jobs hold beyond shares that were made smaller under them: theirs to keep, but not to grow again.
+
+    Remembers the last look at each allocation. Of one that was resized before the first look (by an agent before us)
+    what is found is taken as left over.
+    """
+
+    def __init__(self) -> None:
+        self._limits: dict[str, Mapping[str, int]] = {}
+        self._most: dict[str, dict[str, int]] = {}
+
+    def allowed(self, allocation: str, limits: Limits, held: Mapping[str, int]) -> Mapping[str, int]:
+        """By uuid, the most that it may hold where that is more than its share. `held` is what its cards say now."""
+        before, most = self._limits.get(allocation), self._most.setdefault(allocation, {})
+        for limit in limits.devices:
+            found = held.get(limit.uuid, 0)
+            was = found if before is None and limits.generation > FIRST_GENERATION else limit.memory_bytes
+            was = max(was, (before or {}).get(limit.uuid, 0), most.get(limit.uuid, 0))
+            most[limit.uuid] = was
+        told = {uuid: size for uuid, size in most.items() if size > _share(limits, uuid)}
+        self._most[allocation] = {uuid: min(size, held.get(uuid, 0)) for uuid, size in told.items()}
+        self._limits[allocation] = {limit.uuid: limit.memory_bytes for limit in limits.devices}
+        return told
+
+    def forget(self, live: Collection[str]) -> None:
+        """Keep these allocations alone."""
+        for gone in self._limits.keys() - set(live):
+            del self._limits[gone], self._most[gone]
+
+
+def _share(limits: Limits, uuid: str) -> int:
+    return next((limit.memory_bytes for limit in limits.devices if limit.uuid == uuid), 0)
+
+
+def held_on(cards: Mapping[str, Iterable[CardProcess]]) -> dict[str, int]:
+    """What cards say of a job's processes together, by uuid."""
+    return {uuid: sum(one.memory_bytes for one in processes) for uuid, processes in cards.items()}
+
+
 def compare(
     limits: Limits,
     before: FenceUsage,
     after: FenceUsage,
     cards: Mapping[str, Iterable[CardProcess]],
     allowance_bytes: int = 0,
+    allowed: Mapping[str, int] = MappingProxyType({}),
 ) -> Comparison:
     """`cards` holds, by uuid, the job's own processes there.
 
     Each may hold `allowance_bytes` there that its ledger does not know: unaccounted, so charged, and no finding.
+    `allowed` is what the job may hold in all, where that is more than a share that was made smaller under it.
     """
     findings: list[Finding] = []
     unaccounted: dict[str, dict[int, int]] = {}
@@ -76,7 +120,7 @@ def compare(
         unaccounted[limit.uuid] = {pid: size for pid, size in extra.items() if size > 0}
         findings += _of_card(limit.uuid, seen, extra, tolerance, before, after)
         held = sum(one.memory_bytes for one in seen)
-        if held > limit.memory_bytes + tolerance * max(1, len(seen)):
+        if held > max(limit.memory_bytes, allowed.get(limit.uuid, 0)) + tolerance * max(1, len(seen)):
             share = f"its share is {limit.memory_bytes // MIB} MiB"
             findings.append(Finding("over", f"its processes hold {held // MIB} MiB of card {limit.uuid}, {share}"))
     return Comparison(tuple(findings), unaccounted)

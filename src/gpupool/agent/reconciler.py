@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent import process_look
-from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, compare
+from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, Shrunk, compare, held_on
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.driver_files import known_drivers
@@ -62,6 +62,7 @@ class Reconciler:
         self._node_of: dict[str, str] = {}
         self._libraries: dict[str, frozenset[int]] = {}
         self._told: dict[str, set[tuple[str, int]]] = {}
+        self._shrunk = Shrunk()
         self._unaccounted: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._wake = threading.Condition()
         self._closing = self._busy = False
@@ -118,6 +119,7 @@ class Reconciler:
         for one, known in looked:
             self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}))
         live = {one.allocation for one in jobs}
+        self._shrunk.forget(live)
         for kept in (self._told, self._unaccounted, self._libraries):
             for gone in kept.keys() - live:
                 del kept[gone]
@@ -160,7 +162,8 @@ class Reconciler:
         if isinstance(before, str) or isinstance(after, str):
             findings.append(Finding("region", after if isinstance(after, str) else str(before)))
         else:
-            result = compare(known.wanted, before, after, cards, self._allowance(known))
+            allowed = self._shrunk.allowed(one.allocation, known.wanted, held_on(cards))
+            result = compare(known.wanted, before, after, cards, self._allowance(known), allowed)
             if not findings:
                 self._charge(known, result.unaccounted)
             findings += result.findings

@@ -7,12 +7,12 @@ import os
 import sys
 from typing import Any
 
-from gpupool.base.errors import BadFraction, BadOption
-from gpupool.base.units import format_share, parse_gpu, parse_memory
+from gpupool.base.units import format_share
 from gpupool.cli.context import Context, say
 from gpupool.cli.output import print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.cli.references import job_path
+from gpupool.client.submission import resize_body
 
 WAIT_SECONDS = 10
 
@@ -36,7 +36,7 @@ def register(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace, context: Context) -> int:
-    body = wanted(options.gpu, options.memory, options.job)
+    body = resize_body(options.gpu, options.memory)
     query = {} if options.no_wait else {"wait_seconds": WAIT_SECONDS}
     path, key = f"{job_path(options.job)}/resize", os.urandom(16).hex()
     told = context.api.request("POST", path, body, query=query, idempotency_key=key)
@@ -49,26 +49,6 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if told["changed"] and not told["applied"] and not options.no_wait:
         say("it is booked; its node has not answered yet and applies it as soon as it does")
     return 0
-
-
-def wanted(gpu: str | None, memory: str | None, job: str) -> dict[str, Any]:
-    """The body of the request. Raises BadOption, BadFraction, BadQuantity."""
-    if gpu is None and memory is None:
-        raise BadOption(
-            "resize to what?", hint=f"gpupool resize {job} --gpu 0.5 --memory 16GiB  (one of them is enough)"
-        )
-    body: dict[str, Any] = {}
-    if gpu is not None:
-        milli, cards = parse_gpu(gpu)
-        if cards is not None:
-            raise BadFraction(
-                f"--gpu {gpu}: a resize changes the share of each card, not how many there are",
-                hint="per card write 0.001 to 1; for other cards stop the job and submit it anew",
-            )
-        body["gpu_milli"] = milli
-    if memory is not None:
-        body["memory_bytes"] = parse_memory(memory)
-    return body
 
 
 def sentence(told: dict[str, Any]) -> str:

@@ -21,14 +21,14 @@ from gpupool.base.client_settings import client_settings
 from gpupool.base.errors import BadOption
 from gpupool.client.attached import ENDED, AttachedRun
 from gpupool.client.paging import every
-from gpupool.client.submission import job_body
+from gpupool.client.submission import job_body, resize_body
 from gpupool.client.transport import Api, path_segment
 from gpupool.client.watch import watch
 
 if TYPE_CHECKING:
     from gpupool.wire.common import Event
     from gpupool.wire.fleet import DeviceOut
-    from gpupool.wire.jobs import ExplainOut, JobOut, SubmittedOut
+    from gpupool.wire.jobs import ExplainOut, JobOut, ResizedOut, SubmittedOut
     from gpupool.wire.people import WhoamiOut
     from gpupool.wire.report import ReportOut
 
@@ -135,6 +135,17 @@ class Pool:
             query = {"generation": job.generation, "wait_seconds": WAIT_SECONDS}
             job = type(job).model_validate(self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query))
         return job
+
+    def resize(self, name: str, *, gpu: float | str | None = None, memory: str | None = None) -> ResizedOut:
+        """Another share per card for a running job, in force when this returns unless `applied` is false.
+
+        Raises Refused's classes when its cards have no room for it; then nothing has changed.
+        """
+        from gpupool.wire.jobs import ResizedOut
+
+        body = resize_body(None if gpu is None else str(gpu), memory)
+        path = f"jobs/{path_segment(name)}/resize"
+        return ResizedOut.model_validate(self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS}))
 
     def stop(self, name: str, *, grace_seconds: int | None = None) -> list[JobOut]:
         """Ask for the end of a job, or of an array's live jobs. Does not wait for it."""

@@ -95,6 +95,25 @@ def _shape(
     return shape
 
 
+def resize_body(gpu: str | None = None, memory: str | None = None) -> dict[str, Any]:
+    """The body of POST /jobs/JOB/resize: a new size per card. Raises BadOption, BadFraction, BadQuantity."""
+    if gpu is None and memory is None:
+        raise BadOption(
+            "resize to what?", hint="give --gpu, --memory or both: gpupool resize JOB --gpu 0.5 --memory 16GiB"
+        )
+    body: dict[str, Any] = {}
+    if gpu is not None:
+        body["gpu_milli"], cards = parse_gpu(gpu)
+        if cards is not None:
+            raise BadFraction(
+                f"--gpu {gpu}: a resize changes the share of each card, not how many there are",
+                hint="per card write 0.001 to 1; for other cards stop the job and submit it anew",
+            )
+    if memory is not None:
+        body["memory_bytes"] = parse_memory(memory)
+    return body
+
+
 def whole_number(value: str | int, option: str, what: str, largest: int) -> int:
     """An integer from 1 to `largest`, from text. Raises BadOption."""
     text = str(value).strip()

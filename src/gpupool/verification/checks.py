@@ -327,7 +327,7 @@ class Checks:
     ) -> None:
         mine, theirs = victim.record.series(), busy.record.series()
         came, went = _overlap([mine, theirs], settle=False)
-        alone = mean_rate(mine, mine[0].begin_ns + SETTLE_NS, came) or 0.0
+        alone = mean_rate(mine, mine[0].begin_ns + SETTLE_NS, came - SETTLE_NS) or 0.0
         marks = [Mark(came, "busy neighbour"), Mark(went, "gone")]
         points = max(self._scale.points, 1.0)
         self._add(

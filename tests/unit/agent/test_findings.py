@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, LEAST_TOLERANCE_BYTES, MIB, CardProcess, compare
+from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, LEAST_TOLERANCE_BYTES, MIB, CardProcess, Shrunk, compare
 from gpupool.mechanisms.regions import DeviceLimit, FenceDeviceUsage, FenceProcess, FenceUsage, Limits
 
 CARD = "GPU-51090000-0000-0000-0000-0000000000ff"
@@ -74,3 +74,34 @@ def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:
 def test_time_that_was_never_measured_is_found_beyond_what_a_batch_may_lag(gpu_ms: int, found: bool) -> None:
     result = compare(LIMITS, ledger(p10=1), ledger(p10=1), {CARD: [on_card(10, 1, gpu_ms * 10**6)]})
     assert [finding.kind for finding in result.findings] == (["time"] if found else [])
+
+
+def limits(mib: int, generation: int = 2) -> Limits:
+    return Limits("al-1", "job-1", "physics", "soft", (DeviceLimit(CARD, mib * MIB, 48 << 30),), generation)
+
+
+def test_what_a_smaller_share_leaves_over_is_kept_and_must_not_grow_again() -> None:
+    shrunk = Shrunk()
+    assert shrunk.allowed("al-1", limits(1000), {CARD: 900 * MIB}) == {}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 950 * MIB}) == {CARD: 1000 * MIB}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 950 * MIB}) == {CARD: 950 * MIB}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 500 * MIB}) == {CARD: 950 * MIB}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 990 * MIB}) == {CARD: 500 * MIB}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 100 * MIB}) == {CARD: 500 * MIB}
+    assert shrunk.allowed("al-1", limits(200, 4), {CARD: 100 * MIB}) == {}
+    grown = [on_card(10, 990)]
+    (finding,) = compare(limits(200, 4), ledger(p10=990), ledger(p10=990), {CARD: grown}, 0, {CARD: 500 * MIB}).findings
+    assert finding.kind == "over"
+    assert compare(limits(200, 4), ledger(p10=990), ledger(p10=990), {CARD: grown}, 0, {CARD: 990 * MIB}).findings == ()
+
+
+def test_an_agent_that_starts_takes_what_it_finds_of_a_resized_job_as_left_over_and_of_no_other() -> None:
+    assert Shrunk().allowed("al-1", limits(200, 4), {CARD: 700 * MIB}) == {CARD: 700 * MIB}
+    assert Shrunk().allowed("al-1", limits(200), {CARD: 700 * MIB}) == {}
+
+
+def test_an_allocation_that_is_gone_is_forgotten() -> None:
+    shrunk = Shrunk()
+    shrunk.allowed("al-1", limits(1000), {})
+    shrunk.forget([])
+    assert shrunk.allowed("al-1", limits(200), {CARD: 700 * MIB}) == {}

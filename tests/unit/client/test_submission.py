@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import BadFraction, BadInput, BadName, BadOption, BadQuantity, CommandNotFound, GpupoolError
-from gpupool.client.submission import capture, job_body
+from gpupool.client.submission import capture, job_body, resize_body
 
 GIB = 1 << 30
 
@@ -161,3 +161,25 @@ def test_a_variable_that_is_no_utf8_is_named(environ: dict[bytes, bytes], messag
 def test_a_word_that_is_no_utf8_is_named() -> None:
     with pytest.raises(BadInput, match=r"word 2 of the command is not valid UTF-8 \(byte 0xff at position 3\)"):
         capture(["sh", os.fsdecode(b"abc\xff")])
+
+
+def test_a_resize_names_only_what_changes() -> None:
+    assert resize_body("0.5") == {"gpu_milli": 500}
+    assert resize_body(memory="8Gi") == {"memory_bytes": 8 * GIB}
+    assert resize_body("1", "1MiB") == {"gpu_milli": 1000, "memory_bytes": 1 << 20}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "memory", "error", "text"),
+    [
+        (None, None, BadOption, "resize to what"),
+        ("0", None, BadFraction, "asks for nothing"),
+        ("2", None, BadFraction, "not how many there are"),
+        (None, "0", BadQuantity, "0"),
+    ],
+)
+def test_a_resize_that_makes_no_sense_is_refused_at_once(
+    gpu: str | None, memory: str | None, error: type[GpupoolError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        resize_body(gpu, memory)
