@@ -1,7 +1,7 @@
 """The loads themselves: batches on streams until the time is over, each measured by a pair of events.
 
-A batch is some milliseconds of work; a stream has at most three on their way, so the card never waits for
-this program and a change of its share shows at once. Time of the series is CLOCK_MONOTONIC: series of several
+A batch is some milliseconds of work, and a stream has a few on their way, so that the card does not wait for this
+program and a change of its share still shows at once. Time of the series is CLOCK_MONOTONIC: series of several
 programs on one machine can be laid over each other.
 """
 
@@ -20,7 +20,8 @@ from gpupool.burn.kernels import Spin
 from gpupool.burn.series import Series, Stretch
 
 BATCH_NS: Final = 2_000_000
-DEPTH: Final = 3
+AHEAD_NS: Final = 16_000_000
+"""Work on its way in a stream: enough that the card does not wait for a host that is busy otherwise."""
 PERIOD_NS: Final = 100_000_000
 """Of a sparse load."""
 _FIRST_PIECE: Final = 256 << 20
@@ -89,6 +90,8 @@ class Load:
         self._driver, self.plan = driver, plan
         self._lanes = [_Lane(driver) for _ in range(plan.streams)]
         self._batch, self._launches, self._work_ns = self._what()
+        ahead = AHEAD_NS // max(self._work_ns, BATCH_NS) if plan.duty_milli == 1000 else 2
+        self._depth = max(2, ahead)
         self.result: Result | None = None
 
     def _what(self) -> tuple[Callable[[c_void_p], None], int, int]:
@@ -136,7 +139,7 @@ class Load:
                 self._pause(now - base_ns)
                 continue
             for lane in self._lanes:
-                if len(lane.pending) == DEPTH:
+                if len(lane.pending) == self._depth:
                     series.add(*lane.harvest(base, base_ns), self._work_ns, self._launches)
                     batches += 1
                 lane.submit(self._batch)
