@@ -1,8 +1,7 @@
 /* Virtual memory management: physical allocations are anonymous shared files that can be mapped in several places and
    handed to other processes by descriptor; reserved ranges are address space without access. */
-#include "context.h"
+#include "vmm.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,18 +12,6 @@
 #include "model.h"
 #include "transfer.h"
 
-struct physical {
-    int file, device;
-    size_t size;
-    unsigned references; /* handles given out, and mappings */
-    unsigned handles;
-    bool imported;       /* another process is charged for it */
-    CUmemAllocationProp properties;
-    dev_t file_device;
-    ino_t file_number;
-    struct physical *next;
-};
-
 static struct mapping {
     struct mapping *next;
     char *start;
@@ -34,7 +21,7 @@ static struct mapping {
 } *mappings;
 static struct physical *all_physical;
 
-static struct physical *physical_of(CUmemGenericAllocationHandle handle)
+struct physical *physical_of(CUmemGenericAllocationHandle handle)
 {
     void *physical = (void *)(uintptr_t)handle;
 
@@ -77,7 +64,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
     return CUDA_SUCCESS;
 }
 
-static struct physical *physical_new(int file, size_t size, const CUmemAllocationProp *prop)
+struct physical *physical_new(int file, size_t size, const CUmemAllocationProp *prop)
 {
     struct stat facts;
     struct physical *physical = handle_new(sizeof *physical, HANDLE_PHYSICAL);
@@ -313,72 +300,18 @@ int vmm_device_at(const struct block *range, const char *address)
     return mapping ? mapping->physical->device : range->device;
 }
 
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+struct physical *physical_at(const char *address)
 {
-    LOCKED();
-    REQUIRE(handle, CUDA_ERROR_INVALID_VALUE);
     struct mapping *mapping = mapping_in(address, 1);
-    REQUIRE(mapping, CUDA_ERROR_INVALID_VALUE);
-    ++mapping->physical->references;
-    ++mapping->physical->handles;
-    *handle = (uintptr_t)mapping->physical;
-    return CUDA_SUCCESS;
+
+    return mapping ? mapping->physical : NULL;
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+struct physical *physical_of_file(dev_t file_device, ino_t file_number)
 {
-    LOCKED();
-    struct physical *physical = physical_of(handle);
-    REQUIRE(prop && physical, CUDA_ERROR_INVALID_VALUE);
-    *prop = physical->properties;
-    return CUDA_SUCCESS;
-}
+    struct physical *known = all_physical;
 
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                      unsigned long long flags)
-{
-    LOCKED();
-    struct physical *physical = physical_of(handle);
-    REQUIRE(out && physical && !flags, CUDA_ERROR_INVALID_VALUE);
-    REQUIRE(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED);
-    REQUIRE(physical->properties.requestedHandleTypes & type, CUDA_ERROR_INVALID_VALUE);
-    int file = fcntl(physical->file, F_DUPFD_CLOEXEC, 0);
-    REQUIRE(file >= 0, CUDA_ERROR_OPERATING_SYSTEM);
-    *(int *)out = file;
-    return CUDA_SUCCESS;
-}
-
-/* The exporter is charged. The same file imported twice in a process is one allocation. */
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os_handle,
-                                        CUmemAllocationHandleType type)
-{
-    CUmemAllocationProp prop = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = context_top() ? context_top()->device : 0},
-    };
-    struct stat facts;
-
-    LOCKED();
-    REQUIRE(handle && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
-    int given = (int)(intptr_t)os_handle;
-    REQUIRE(fstat(given, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size % (off_t)GRANULE == 0,
-            CUDA_ERROR_INVALID_VALUE);
-    for (struct physical *known = all_physical; known; known = known->next) {
-        if (known->file_device != facts.st_dev || known->file_number != facts.st_ino)
-            continue;
-        ++known->references;
-        ++known->handles;
-        *handle = (uintptr_t)known;
-        return CUDA_SUCCESS;
-    }
-    int file = fcntl(given, F_DUPFD_CLOEXEC, 0);
-    REQUIRE(file >= 0, CUDA_ERROR_OPERATING_SYSTEM);
-    struct physical *physical = physical_new(file, (size_t)facts.st_size, &prop);
-    if (!physical) {
-        close(file);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    physical->imported = true;
-    *handle = (uintptr_t)physical;
-    return CUDA_SUCCESS;
+    while (known && (known->file_device != file_device || known->file_number != file_number))
+        known = known->next;
+    return known;
 }
