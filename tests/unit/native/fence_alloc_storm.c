@@ -1,6 +1,8 @@
 /* A CUDA program that does nothing but take and give back memory, in threads, with children that fork and exec.
 
    storm SECONDS THREADS FORKS [PIECE_MIB [WAYS]]   prints: allocations refused wrong children
+   storm init                                       waits for a line, prints how long cuInit took (ns), waits for the next
+   storm pair TURNS                                 prints the median of an allocation and its free (ns)
    Exit status 1 when a call answered anything but success or out of memory. */
 #include <pthread.h>
 #include <spawn.h>
@@ -161,8 +163,53 @@ static void fork_one(const char *self)
     children++;
 }
 
+static long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+static int initialise(void)
+{
+    getchar();
+    long before = now_ns();
+    int result = cuInit(0);
+    printf("%d %ld\n", result, now_ns() - before);
+    fflush(stdout);
+    getchar();
+    return result;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    long left = *(const long *)a, right = *(const long *)b;
+    return (left > right) - (left < right);
+}
+
+static int pairs(int turns)
+{
+    void *context;
+    unsigned long long pointer;
+    long *took = calloc((size_t)turns, sizeof *took);
+    int result = start(&context);
+    for (int i = 0; !result && i < turns; i++) {
+        long before = now_ns();
+        result = cuMemAlloc_v2(&pointer, 4096);
+        result |= cuMemFree_v2(pointer);
+        took[i] = now_ns() - before;
+    }
+    qsort(took, (size_t)turns, sizeof *took, by_length);
+    printf("%ld\n", took[turns / 2]);
+    return result;
+}
+
 int main(int count, char **word)
 {
+    if (count == 2)
+        return initialise();
+    if (count == 3)
+        return pairs(atoi(word[2]));
     void *context;
     pthread_t threads[64];
     int seconds = atoi(word[1]), many = atoi(word[2]), forks = atoi(word[3]);
