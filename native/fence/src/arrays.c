@@ -1,8 +1,10 @@
-/* CUDA arrays and mipmaps. Their layout is the driver's secret: charged is what their elements take, rounded as memory is. */
+/* CUDA arrays and mipmaps. Their layout is the driver's secret: charged is what their rows take, rounded as memory is. */
 #include "cards.h"
 #include "charge.h"
 #include "guard.h"
 #include "real.h"
+
+#define ROW_UNIT 64u
 
 /* Bits of one element; of a format that packs several elements the mean, of one not known here the widest there is. */
 static uint64_t element_bits(CUarray_format format, unsigned int channels)
@@ -45,12 +47,12 @@ static uint64_t at_least_one(uint64_t extent)
     return extent ? extent : 1;
 }
 
-/* Bytes of one level; a height or depth of 0 means that there is no such dimension. */
+/* Bytes of one level; a height or depth of 0 means that there is no such dimension. Rows begin at multiples of a sector. */
 static uint64_t level_bytes(uint64_t width, uint64_t height, uint64_t depth, uint64_t bits)
 {
-    uint64_t elements = product(product(width, at_least_one(height)), at_least_one(depth));
-    uint64_t all = product(elements, bits);
-    return all == UINT64_MAX ? all : (all + 7) / 8;
+    uint64_t row = product(width, bits);
+    row = row > UINT64_MAX - 8 * ROW_UNIT ? UINT64_MAX : (row + 8 * ROW_UNIT - 1) / (8 * ROW_UNIT) * ROW_UNIT;
+    return product(product(row, at_least_one(height)), at_least_one(depth));
 }
 
 /* Sparse arrays and those that are mapped later have no memory of their own. */

@@ -142,6 +142,47 @@ def test_every_way_to_get_memory_is_charged_refused_at_the_limit_and_given_back(
     assert allocate(program, size)[0] == SUCCESS
 
 
+ODD_ARRAYS = [  # width, height, depth, format, channels, flags, levels
+    (1000, 513, 0, 0x01, 1, 0, 0),
+    (1000, 513, 0, 0x02, 2, 0, 0),
+    (77, 5, 33, 0x10, 4, 0, 0),
+    (1 << 15, 0, 0, 0x20, 1, 0, 0),
+    (1000, 300, 0, 0x20, 4, 0, 5),
+    (64, 64, 64, 0x20, 4, 0, 7),
+    (256, 256, 6, 0x20, 4, 4, 9),
+    (256, 256, 12, 0x20, 4, 1, 9),
+]
+
+
+@pytest.mark.parametrize("shape", ODD_ARRAYS)
+def test_arrays_of_any_shape_are_charged_for_what_the_card_gives(
+    shape: tuple[int, ...], house: House, share: Path, program: Program
+) -> None:
+    *extents, levels = shape
+    wanted = ("bytes", struct.pack("<QQQIII4x", *extents).hex())
+    if levels:
+        array = made(program.call("cuMipmappedArrayCreate", ("out", 0), wanted, ("u32", levels)))
+    else:
+        array = made(program.call("cuArray3DCreate_v2", ("out", 0), wanted))
+    assert house.used(share).reserved_bytes == house.truth() > CONTEXT
+    destroy = "cuMipmappedArrayDestroy" if levels else "cuArrayDestroy"
+    assert program.call(destroy, ("u64", array)) == [SUCCESS]
+    assert house.used(share).reserved_bytes == house.truth() == CONTEXT
+
+
+def test_the_forms_of_cuda_2_and_the_per_thread_twins_are_charged_too(
+    house: House, share: Path, program: Program
+) -> None:
+    old = made(program.call("cuMemAlloc", ("out", 0), ("u32", 3 * MIB)))
+    assert house.used(share).reserved_bytes == house.truth() == CONTEXT + 4 * MIB
+    assert program.call("cuMemFree", ("u32", old)) == [SUCCESS]
+    twin = made(program.call("cuMemAllocAsync_ptsz", ("out", 0), ("u64", 6 * MIB), ("u64", 0)))
+    assert house.used(share).reserved_bytes == house.truth() == CONTEXT + 6 * MIB
+    assert program.call("cuMemFreeAsync_ptsz", ("u64", twin), ("u64", 0)) == [SUCCESS]
+    assert program.call("cuStreamSynchronize_ptsz", ("u64", 0)) == [SUCCESS]
+    assert house.used(share).reserved_bytes == house.truth() == CONTEXT
+
+
 def test_the_last_byte_of_the_share_can_be_had_and_not_one_more(house: House, share: Path, program: Program) -> None:
     assert program.allocate(ROOM)[0] == SUCCESS
     assert program.info() == (0, LIMIT)
