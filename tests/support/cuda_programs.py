@@ -65,8 +65,10 @@ def compiled(source: str, *flags: str, runtime: str = "shared") -> Path:
     """tests/cuda/programs/SOURCE by nvcc, linked against the vendor's runtime library (`shared`), the vendor's archive
     (`static`), or `none`.
     """
-    code = (SOURCES / source).read_bytes()
-    key = hashlib.sha256(b"\0".join([code, runtime.encode(), *(flag.encode() for flag in flags)])).hexdigest()[:16]
+    compiler = next(toolkit().parents[1].glob("nvidia_cuda_nvcc-*.dist-info")).name
+    files = [(SOURCES / source).read_bytes(), *(Path(flag).read_bytes() for flag in flags if Path(flag).is_file())]
+    words = [word.encode() for word in (compiler, runtime, *flags)]
+    key = hashlib.sha256(b"\0".join([*words, *files])).hexdigest()[:16]
     target = BUILT / f"{Path(source).stem}-{key}"
     with _alone("cuda-built"):
         if not target.exists():

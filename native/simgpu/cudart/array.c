@@ -1,11 +1,11 @@
 /* Arrays and mipmapped arrays; an array's handle is the driver's. */
-#include "runtime.h"
+#include "array.h"
 
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind) {
     return (struct cudaChannelFormatDesc){x, y, z, w, kind};
 }
 
-static int driver_format(int bits, enum cudaChannelFormatKind kind, CUarray_format *format) {
+static int format_of(int bits, enum cudaChannelFormatKind kind, CUarray_format *format) {
     static const CUarray_format of_signed[] = {CU_AD_FORMAT_SIGNED_INT8, CU_AD_FORMAT_SIGNED_INT16, CU_AD_FORMAT_SIGNED_INT32};
     static const CUarray_format of_unsigned[] = {CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_UNSIGNED_INT16,
                                                  CU_AD_FORMAT_UNSIGNED_INT32};
@@ -23,27 +23,25 @@ static int driver_format(int bits, enum cudaChannelFormatKind kind, CUarray_form
     return 0;
 }
 
-/* Channels are of one width, without a gap. */
-static int channels(const struct cudaChannelFormatDesc *d) {
+static unsigned int channels_of(const struct cudaChannelFormatDesc *d) {
     int bits[] = {d->x, d->y, d->z, d->w}, count = 0;
     while (count < 4 && bits[count])
         count++;
     for (int i = 0; i < 4; i++)
         if (bits[i] != (i < count ? d->x : 0))
             return 0;
-    return count;
+    return (unsigned)count;
+}
+
+int cudart_driver_format(const struct cudaChannelFormatDesc *d, CUarray_format *format, unsigned int *channels) {
+    *channels = d ? channels_of(d) : 0;
+    return *channels ? format_of(d->x, d->f, format) : (int)cudaErrorInvalidChannelDescriptor;
 }
 
 static int describe(const struct cudaChannelFormatDesc *d, struct cudaExtent extent, unsigned int flags,
                     CUDA_ARRAY3D_DESCRIPTOR *out) {
-    if (!d || !channels(d))
-        return cudaErrorInvalidChannelDescriptor;
-    *out = (CUDA_ARRAY3D_DESCRIPTOR){.Width = extent.width,
-                                     .Height = extent.height,
-                                     .Depth = extent.depth,
-                                     .NumChannels = (unsigned)channels(d),
-                                     .Flags = flags};
-    return driver_format(d->x, d->f, &out->Format);
+    *out = (CUDA_ARRAY3D_DESCRIPTOR){.Width = extent.width, .Height = extent.height, .Depth = extent.depth, .Flags = flags};
+    return cudart_driver_format(d, &out->Format, &out->NumChannels);
 }
 
 static cudaError_t create(cudaArray_t *array, const struct cudaChannelFormatDesc *d, struct cudaExtent extent, unsigned int flags) {
@@ -87,27 +85,38 @@ cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
     return cudart_result(result || !array ? result : (int)DRIVER(cuMipmappedArrayDestroy)((CUmipmappedArray)array));
 }
 
-static struct cudaChannelFormatDesc channel_description(const CUDA_ARRAY3D_DESCRIPTOR *d) {
-    int bits = 32, count = (int)d->NumChannels;
-    enum cudaChannelFormatKind kind = cudaChannelFormatKindUnsigned;
-    switch (d->Format) {
+static enum cudaChannelFormatKind kind_of(CUarray_format format) {
+    switch (format) {
     case CU_AD_FORMAT_SIGNED_INT8:
     case CU_AD_FORMAT_SIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT32:
-        kind = cudaChannelFormatKindSigned;
-        break;
+        return cudaChannelFormatKindSigned;
     case CU_AD_FORMAT_HALF:
     case CU_AD_FORMAT_FLOAT:
-        kind = cudaChannelFormatKindFloat;
-        break;
+        return cudaChannelFormatKindFloat;
     default:
-        break;
+        return cudaChannelFormatKindUnsigned;
     }
-    if (d->Format == CU_AD_FORMAT_SIGNED_INT8 || d->Format == CU_AD_FORMAT_UNSIGNED_INT8)
-        bits = 8;
-    if (d->Format == CU_AD_FORMAT_SIGNED_INT16 || d->Format == CU_AD_FORMAT_UNSIGNED_INT16 || d->Format == CU_AD_FORMAT_HALF)
-        bits = 16;
-    return (struct cudaChannelFormatDesc){bits, count > 1 ? bits : 0, count > 2 ? bits : 0, count > 3 ? bits : 0, kind};
+}
+
+static int bits_of(CUarray_format format) {
+    switch (format) {
+    case CU_AD_FORMAT_SIGNED_INT8:
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+        return 8;
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 16;
+    default:
+        return 32;
+    }
+}
+
+struct cudaChannelFormatDesc cudart_runtime_format(CUarray_format format, unsigned int channels) {
+    int bits = bits_of(format);
+    return (struct cudaChannelFormatDesc){bits, channels > 1 ? bits : 0, channels > 2 ? bits : 0, channels > 3 ? bits : 0,
+                                          kind_of(format)};
 }
 
 cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *channel, struct cudaExtent *extent, unsigned int *flags,
@@ -117,7 +126,7 @@ cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *channel, struct cudaE
     if (result != cudaSuccess)
         return result;
     if (channel)
-        *channel = channel_description(&d);
+        *channel = cudart_runtime_format(d.Format, d.NumChannels);
     if (extent)
         *extent = (struct cudaExtent){d.Width, d.Height, d.Depth};
     if (flags)

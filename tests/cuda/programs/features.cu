@@ -130,6 +130,23 @@ static void step_shapes() {
     TRUE(!memcmp(got.data(), sent.data(), width * height));
     OK(cudaArrayGetInfo(&back, &size, nullptr, array));
     TRUE(back.x == 32 && back.y == 0 && back.f == cudaChannelFormatKindFloat && size.width == 25 && size.height == height);
+
+    cudaResourceDesc resource = {}, resource_back = {};
+    cudaTextureDesc texture = {}, texture_back = {};
+    cudaTextureObject_t object = 0;
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = array;
+    texture.addressMode[1] = cudaAddressModeMirror;
+    texture.filterMode = cudaFilterModeLinear;
+    texture.normalizedCoords = 1;
+    texture.maxAnisotropy = 4;
+    OK(cudaCreateTextureObject(&object, &resource, &texture, nullptr));
+    OK(cudaGetTextureObjectResourceDesc(&resource_back, object));
+    OK(cudaGetTextureObjectTextureDesc(&texture_back, object));
+    TRUE(object && resource_back.resType == cudaResourceTypeArray && resource_back.res.array.array == array);
+    TRUE(texture_back.addressMode[1] == cudaAddressModeMirror && texture_back.filterMode == cudaFilterModeLinear);
+    TRUE(texture_back.normalizedCoords == 1 && texture_back.maxAnisotropy == 4);
+    OK(cudaDestroyTextureObject(object));
     OK(cudaFreeArray(array));
 }
 

@@ -127,7 +127,7 @@ print(rt.cudaGetDeviceCount(ctypes.byref(number)), number.value, rt.cudaFree(Non
 @pytest.mark.parametrize("major", MAJORS)
 def test_an_unsupported_function_says_so_is_named_once_and_is_counted(ask: Ask, major: int) -> None:
     code = """
-print(rt.cudaCreateTextureObject(None), rt.cudaCreateTextureObject(None), rt.cudaGetLastError())
+print(rt.cudaGraphicsUnregisterResource(None), rt.cudaGraphicsUnregisterResource(None), rt.cudaGetLastError())
 rt.gpupoolCudartUnsupported.restype = ctypes.c_char_p
 calls, counted, i = ctypes.c_ulong(), {}, 0
 while name := rt.gpupoolCudartUnsupported(i, ctypes.byref(calls)):
@@ -136,8 +136,8 @@ while name := rt.gpupoolCudartUnsupported(i, ctypes.byref(calls)):
 print(counted)
 """
     printed = ask(major, code)
-    assert "801 801 801\n{'cudaCreateTextureObject': 2}\n" in printed
-    assert printed.count("cudaCreateTextureObject is not supported") == 1
+    assert "801 801 801\n{'cudaGraphicsUnregisterResource': 2}\n" in printed
+    assert printed.count("cudaGraphicsUnregisterResource is not supported") == 1
 
 
 @pytest.mark.parametrize("major", MAJORS)
