@@ -12,7 +12,7 @@ import pytest
 
 from gpupool.probes.simgpu import SimulatedMachine
 from tests.unit.native.fence_build import Headers
-from tests.unit.native.simgpu_cuda import LIBRARY, make_machine, run
+from tests.unit.native.simgpu_cuda import LIBRARY, environment, make_machine, program, run
 
 
 @pytest.fixture
@@ -155,3 +155,34 @@ def test_a_device_answers_every_attribute_that_a_runtime_asks(machine: Path) -> 
         assert u.raw == v.raw != bytes(16)
         assert cu.get(c_size_t, "DeviceTotalMem_v2", 0) == 15360 * MIB
     """)  # fmt: skip
+
+
+NULLS = """
+        import subprocess
+        names = sys.stdin.read().split()
+        class Handle(Structure):
+            _fields_ = [("bytes", c_char * 64)]
+        if MODE != "cold":
+            cu.start()
+        for name in names:
+            print(name, flush=True)
+            arguments = [c_uint64(0)] * 14
+            if name in ("cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcOpenEventHandle"):
+                arguments = [c_uint64(0), Handle(), c_uint(0)]
+            if name.startswith("cuDevicePrimaryCtxRe"):
+                continue
+            code = getattr(cu.library, name)(*arguments)
+            assert 0 <= code < 1000, (name, code)
+            if MODE != "cold":
+                cu("CtxSetCurrent", cu.get(c_void_p, "DevicePrimaryCtxRetain", 0))
+"""
+
+
+@pytest.mark.parametrize("mode", ["cold", "warm"])
+def test_no_function_stumbles_over_null_pointers(machine: Path, mode: str) -> None:
+    names = sorted(name for name in exports() if name.startswith("cu"))
+    done = subprocess.run(
+        program(f"        MODE = {mode!r}\n" + NULLS), input="\n".join(names), env=environment(machine),
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout.split()[-1]}: {done.returncode} {done.stderr}"

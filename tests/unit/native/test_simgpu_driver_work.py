@@ -381,3 +381,44 @@ def test_visible_devices_are_chosen_and_ordered_by_the_environment(machine: Path
     assert run(machine, text, CUDA_VISIBLE_DEVICES=uuid).split() == ["0", second]
     assert run(machine, text, CUDA_VISIBLE_DEVICES="0,7,1").split() == ["0", first]
     assert run(machine, text, CUDA_VISIBLE_DEVICES="").split() == ["100"]
+
+
+def test_more_streams_than_the_card_has_queues_share_them(machine: Path) -> None:
+    run(machine, """
+        cu.start()
+        f = cu.function(b"gpupool_spin_ns")
+        streams = [cu.stream() for _ in range(600)]
+        for stream in streams:
+            cu.launch(f, stream, ns=1000)
+        for stream in streams[::2]:
+            cu("StreamDestroy_v2", stream)
+        for stream in streams[1::2]:
+            cu.launch(f, stream, ns=1000)
+            cu("StreamSynchronize", stream)
+            cu("StreamDestroy_v2", stream)
+        cu("CtxSynchronize")
+        again = [cu.stream() for _ in range(300)]
+        cu("DevicePrimaryCtxReset_v2", 0)
+        assert cu.code("StreamQuery", again[0]) == 400
+    """)  # fmt: skip
+
+
+def test_two_processes_get_half_of_a_card_each(machine: Path) -> None:
+    load = """
+        cu.start()
+        f, a, b = cu.function(b"gpupool_spin_ns"), cu.event(), cu.event()
+        print("ready", flush=True)
+        input()
+        cu("EventRecord", a, 0)
+        for _ in range(200):
+            cu.launch(f, ns=MS)
+        cu("EventRecord", b, 0)
+        cu("CtxSynchronize")
+        print(cu.elapsed_ms(a, b), flush=True)
+    """
+    with running(machine, load) as one, running(machine, load) as other:
+        assert hear(one) == hear(other) == "ready"
+        tell(one)
+        tell(other)
+        # 200 ms of work each: the one that ends first had the other beside it all the time but its start.
+        assert max(float(hear(one)), float(hear(other))) > 330
