@@ -258,7 +258,7 @@ def test_a_process_killed_with_the_lock_stops_nobody_for_long(program: Path, pat
         holder.kill()
         started = time.monotonic()
         assert user.line() == "0"
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 5
     assert user.ask("repairs") == 1
     assert user.ask("submit", 0, MS) == user.ask("wait", 0) == 0
 
