@@ -80,5 +80,9 @@ refused ps
 show up -d
 show ps
 
+say "The promises of a share, tried with real jobs on a card that is free (--quick; without it a minute)"
+gpupool stop whole-cards --grace 0s >/dev/null 2>&1 || true
+show verify --quick --out "$work/verify" || echo "(a busy machine takes time from everybody: the report says how busy)"
+
 say "The books close, to the second and across the crash"
 show report

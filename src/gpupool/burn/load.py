@@ -149,7 +149,7 @@ class Load:
                 yield stretch
         batches += self._drain(series, base, base_ns)
         last_ns = max(time.monotonic_ns(), end_ns)
-        for stretch in series.finished(last_ns):
+        for stretch in series.rest(last_ns):
             kept.append(stretch)
             yield stretch
         copied = batches * plan.copy_bytes

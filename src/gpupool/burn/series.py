@@ -61,6 +61,19 @@ class Series:
             self._next += 1
             yield Stretch(low, low + self._interval, one.work_ns, union(one.parts), one.launches)
 
+    def rest(self, until_ns: int) -> Iterator[Stretch]:
+        """Everything that is left, at the end: whole stretches, and a shorter last one where work is in it."""
+        yield from self.finished(until_ns)
+        low = self._start + self._next * self._interval
+        parts = [part for one in self._open.values() for part in one.parts]
+        if parts or any(one.launches for one in self._open.values()):
+            work, launches = (
+                sum(getattr(one, name) for one in self._open.values()) for name in ("work_ns", "launches")
+            )
+            end = max([until_ns, low + 1, *(end for _, end in parts)])
+            self._open.clear()
+            yield Stretch(low, end, work, union(parts), launches)
+
 
 def union(parts: Iterable[tuple[int, int]]) -> int:
     """Time covered by at least one part.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -133,6 +134,8 @@ def _identity(
         began_ns=began_ns,
         seconds=seconds,
         quick=quick,
+        processors=len(os.sched_getaffinity(0)) if context.api.local else None,
+        load=os.getloadavg()[0] if context.api.local else None,
     )
 
 

@@ -41,6 +41,9 @@ class Identity:
     began_ns: int
     seconds: float
     quick: bool
+    processors: int | None
+    load: float | None
+    """Of the machine that ran `verify`, where the card is its own: processors, and programs that wanted one."""
 
 
 def document(identity: Identity, found: Findings) -> dict[str, Any]:
@@ -79,6 +82,8 @@ def facts(identity: Identity) -> Iterator[tuple[str, str]]:
     yield "pool", f"{identity.pool}, gpupool {identity.pool_version}"
     yield "fence", f"{identity.fence}" + (f": {identity.fence_why}" if identity.fence_why else "")
     yield "run by", f"{identity.user} of {identity.tenant}"
+    if identity.processors is not None and identity.load is not None:
+        yield "host", f"{identity.processors} processors, {identity.load:.1f} programs wanted one at the end"
     kind = "quick" if identity.quick else "full"
     yield "when", f"{format_instant(identity.began_ns)}, {kind}, took {identity.seconds:.0f} s"
 
@@ -94,6 +99,9 @@ def verdict(identity: Identity, found: Findings) -> str:
     level = {"soft": "soft: unmodified programs are held, a hostile one is not", "none": "none: nothing is enforced"}
     more = level.get(identity.fence, f"{identity.fence}: a program that looks away is not held")
     simulated = " The card is SIMULATED." if identity.simulated else ""
+    if identity.load is not None and identity.load > (identity.processors or 1):
+        simulated += f" The host was overloaded ({identity.load:.1f} programs on {identity.processors} processors)"
+        simulated += ", which costs programs time that no share can give back."
     return f"{said}. The fence is {more}.{simulated}"
 
 

@@ -44,6 +44,15 @@ def test_what_comes_too_late_for_its_stretch_is_counted_in_the_next() -> None:
     assert all_of(series, 30)[0].work_ns == 3
 
 
+def test_the_end_of_the_work_is_told_though_its_stretch_is_not_over() -> None:
+    series = Series(0, 10 * MS)
+    series.add(0, 14 * MS, 14 * MS, 7)
+    assert [s.work_ns for s in all_of(series, 14 * MS)] == [10 * MS]
+    (last,) = series.rest(14 * MS)
+    assert (last.begin_ns, last.end_ns, last.work_ns, last.launches) == (10 * MS, 14 * MS, 4 * MS, 7)
+    assert list(series.rest(15 * MS)) == []
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**5), st.integers(0, 10**5)), max_size=40),
     st.integers(1000, 10**5),

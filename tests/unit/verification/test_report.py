@@ -30,6 +30,8 @@ IDENTITY = Identity(
     began_ns=1_795_262_400 * S,
     seconds=15.2,
     quick=True,
+    processors=2,
+    load=1.5,
 )
 
 
@@ -96,6 +98,11 @@ def test_the_verdict_says_the_level_and_that_the_card_is_simulated() -> None:
     )
     advisory = verdict(replace(IDENTITY, fence="advisory", simulated=False), findings(True, False, None))
     assert advisory == "1 of 3 promises were NOT KEPT. The fence is advisory: a program that looks away is not held."
+
+
+def test_an_overloaded_host_is_said_because_it_takes_time_from_everybody() -> None:
+    assert "overloaded" not in verdict(IDENTITY, findings(True))
+    assert "overloaded (7.0 programs on 2 processors)" in verdict(replace(IDENTITY, load=7.0), findings(False))
 
 
 def test_nothing_shown_is_nothing_kept() -> None:
