@@ -14,6 +14,10 @@ bool pools_give_back(int card);
 /* Charges what the pools of a card have reserved now. */
 void pools_settle(int card);
 
+/* Whether something was freed in stream order since they were last looked at, and the look. */
+bool pools_unsettled(void);
+void pools_settle_all(void);
+
 /* A pointer that came from a pool is about to be freed, and was. */
 bool pools_take(CUdeviceptr pointer, struct handle *handle);
 void pools_freed(const struct handle *handle, CUresult result);
