@@ -30,7 +30,9 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *o
     REQUIRE(!count || (options && values), CUDA_ERROR_INVALID_VALUE);
     REQUIRE(!library_count || library_options, CUDA_ERROR_INVALID_VALUE);
     (void)library_values;
-    return load(library, code, NULL);
+    TRY(load(library, code, NULL));
+    jit_options_answer(count, options, values);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options, void **values,

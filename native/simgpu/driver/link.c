@@ -16,7 +16,9 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
     REQUIRE(out && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     CURRENT(context);
     *out = handle_new(sizeof **out, HANDLE_LINK);
-    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    REQUIRE(*out, CUDA_ERROR_OUT_OF_MEMORY);
+    jit_options_answer(count, options, values);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)

@@ -94,6 +94,9 @@ struct callee {
 };
 CUresult callee_of(CUfunction handle, struct callee *callee);
 
+/* jit_options.c */
+void jit_options_answer(unsigned count, const CUjit_option *options, void **values);
+
 /* occupancy.c */
 int blocks_per_sm(int device, unsigned threads, size_t shared_bytes);
 

@@ -118,7 +118,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
                             void **values)
 {
     REQUIRE(!count || (options && values), CUDA_ERROR_INVALID_VALUE);
-    return load(module, image, NULL);
+    TRY(load(module, image, NULL));
+    jit_options_answer(count, options, values);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)

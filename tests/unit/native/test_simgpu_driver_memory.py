@@ -348,3 +348,61 @@ def test_touching_more_than_the_host_has_is_refused_and_nobody_is_killed(tmp_pat
         cu.write(p + size - 5, b"still")
         assert cu.read(p + size - 5, 5) == b"still"
     """)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_sequence_of_calls_is_charged_as_the_rule_says(machine: Path, seed: int) -> None:
+    run(machine, f"SEED = {seed}\n" + VMM.replace("\n        ", "\n") + """
+import random
+def rule(size):
+    unit = 512 if size < MIB else 2 * MIB
+    return -(-size // unit) * unit
+dice, plain, pooled, physical = random.Random(SEED), {}, {}, {}
+free, threshold, reserved = cu.memory()[0], 0, 0
+pool = cu.get(c_void_p, "DeviceGetDefaultMemPool", 0)
+def pool_needs():
+    used = sum(-(-size // 512) * 512 for size in pooled.values())
+    return -(-used // (2 * MIB)) * 2 * MIB
+def charged():
+    return sum(map(rule, plain.values())) + sum(physical.values()) + reserved
+for step in range(1500):
+    size = int(2 ** dice.uniform(0, 31))
+    kind = dice.choice(("plain", "plain", "pooled", "physical", "free", "free", "free", "wait"))
+    left = cu.memory()[0]
+    assert free - left == charged(), (step, free - left, charged())
+    if kind == "plain":
+        p = c_uint64()
+        code = cu.code("MemAlloc_v2", byref(p), size)
+        assert (code == 0) == (rule(size) <= left) and code in (0, OUT_OF_MEMORY), (step, size, left, code)
+        if not code:
+            plain[p.value] = size
+    elif kind == "pooled":
+        p = c_uint64()
+        pooled[None] = size
+        grows = max(0, pool_needs() - reserved)
+        del pooled[None]
+        code = cu.code("MemAllocAsync", byref(p), size, None)
+        assert (code == 0) == (grows <= left), (step, size, left, code)
+        if not code:
+            pooled[p.value] = size
+            reserved += grows
+    elif kind == "physical":
+        h = c_uint64()
+        size = -(-size // (2 * MIB)) * 2 * MIB
+        code = cu.code("MemCreate", byref(h), size, byref(prop), 0)
+        assert (code == 0) == (size <= left), (step, size, left, code)
+        if not code:
+            physical[h.value] = size
+    elif kind == "wait":
+        cu("CtxSynchronize")
+        reserved = min(reserved, pool_needs())
+    else:
+        held = [(d, p) for d in (plain, pooled, physical) for p in d]
+        if held:
+            d, p = dice.choice(held)
+            cu({id(plain): "MemFree_v2", id(pooled): "MemFreeAsync", id(physical): "MemRelease"}[id(d)], p,
+               *[None] * (d is pooled))
+            del d[p]
+            if d is plain:
+                reserved = min(reserved, pool_needs())
+""")  # fmt: skip

@@ -220,6 +220,10 @@ def test_a_library_has_kernels_and_one_module_in_each_context(machine: Path) -> 
         cu("LinkComplete", state, byref(out), byref(size))
         cu.function(b"add", string_at(out.value, size.value))
         cu("LinkDestroy", state)
+        log = create_string_buffer(b"old", 8)
+        module, options, values = c_void_p(), (c_int * 2)(5, 6), (c_void_p * 2)(addressof(log), 8)
+        cu("ModuleLoadDataEx", byref(module), PTX, 2, options, values)
+        assert log.value == b"" and not values[1]
     """)  # fmt: skip
 
 
