@@ -108,7 +108,7 @@ def test_the_share_is_described_at_the_fixed_path_and_cannot_be_written(state: s
     document, _, last = str(said).rpartition("}")
     share = json.loads(document + "}")
     assert (share["fence"], share["devices"][0]["gpu_milli"], share["devices"][0]["memory_bytes"]) == (
-        "none",
+        "soft",
         100,
         1 << 30,
     )

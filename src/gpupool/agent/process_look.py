@@ -63,7 +63,16 @@ def sees_other_file(pid: int, path: str, expected: os.stat_result, proc: Path = 
     try:
         found = os.stat(f"{proc}/{pid}/root{path}")
     except (FileNotFoundError, NotADirectoryError):
-        return is_alive(pid, proc)
+        return _has_root(pid, proc)
     except OSError:
         return False
     return (found.st_dev, found.st_ino) != (expected.st_dev, expected.st_ino)
+
+
+def _has_root(pid: int, proc: Path) -> bool:
+    """Whether it still has a file system: one that is ending has given it back before it is a zombie."""
+    try:
+        os.readlink(f"{proc}/{pid}/root")
+    except OSError:
+        return False
+    return is_alive(pid, proc)

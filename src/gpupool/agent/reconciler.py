@@ -157,8 +157,6 @@ class Reconciler:
         after = _usage(known)
         result = Comparison()
         findings = _limits_changed(known)
-        if findings and fenced_files(one.allocation, self._state_dir) != known:
-            return  # it is being resized, or has ended: the next look will see it whole
         if isinstance(before, str) or isinstance(after, str):
             findings.append(Finding("region", after if isinstance(after, str) else str(before)))
         else:
@@ -170,6 +168,8 @@ class Reconciler:
             self._busy = self._busy or bool(cards) or bool(after.processes)
         pids = {process.pid for processes in cards.values() for process in processes}
         findings += self._looked_into(one, known, pids)
+        if findings and fenced_files(one.allocation, self._state_dir) != known:
+            return  # it is being resized, or has ended: the next look will see it whole
         self._unaccounted[one.allocation] = result.unaccounted
         self._answer(one, findings)
 
