@@ -100,6 +100,23 @@ def graphs() -> dict[str, Any]:
     return {"captured": captured, "replayed": bool((target.cpu() == host).all()), "seconds": time.monotonic() - start}
 
 
+def work(seconds: str) -> dict[str, Any]:
+    """Kernels one after another for that long, said when it begins; how many were done in the middle half of it."""
+    tensor = torch.ones(64 << 20, device="cuda")
+    tensor.mul_(2)
+    CUDA.synchronize()
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    begin, length = time.monotonic(), float(seconds)
+    done = 0
+    while (now := time.monotonic() - begin) < length:
+        for _ in range(8):
+            tensor.mul_(2)
+        CUDA.synchronize()
+        done += 8 if length / 4 <= now < length * 3 / 4 else 0
+    return {"kernels": done}
+
+
 def training() -> dict[str, Any]:
     """Elementwise work, its gradient and an optimiser; matrices would need cuBLAS."""
     weight = torch.nn.Parameter(torch.ones(100_000, device="cuda"))
@@ -113,7 +130,7 @@ def training() -> dict[str, Any]:
 
 
 STEPS: dict[str, Callable[..., dict[str, Any]]] = {
-    step.__name__: step for step in (sight, memory, fill, hold, copies, streams, graphs, training)
+    step.__name__: step for step in (sight, memory, fill, hold, copies, streams, graphs, work, training)
 }
 
 if __name__ == "__main__":
