@@ -22,8 +22,8 @@ large frameworks bring some hundred MiB of code, and load it when a kernel is fi
 FIRST_GENERATION: Final = 2
 """Of a limits page that was never changed."""
 TIME_TOLERANCE_NS: Final = 400_000_000
-TIME_TOLERANCE_PART: Final = 5
-"""Measured time follows what ran by a batch; beyond that and a fifth it was not measured at all."""
+TIME_TOLERANCE_PART: Final = 2
+"""Measured time follows what ran by a batch, and misses what no event stood beside; beyond half it was not measured."""
 
 
 @dataclass(frozen=True)

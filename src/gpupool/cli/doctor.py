@@ -239,7 +239,9 @@ def _fence(known: dict[str, Any], simulated: bool) -> Check:
         said += f"; unknown to this fence: {some}" + (", …" if fence["unclassified_count"] > 3 else "")
     if "gpupool-arbiter" in fence["missing"]:
         return check("fence", WARN, f"{said}; no arbiter: static parts of the time", "reinstall gpupool-native")
-    return check("fence", OK if fence["level"] != "none" else WARN, said)
+    if fence["level"] == "none":
+        return check("fence", WARN, said, "reinstall gpupool-native of the same version")
+    return check("fence", OK, said, "gpupool verify  proves it on a free card")
 
 
 _FACT_CHECKS: tuple[Callable[[dict[str, Any], bool], Check], ...] = (_driver, _cgroups, _fence)

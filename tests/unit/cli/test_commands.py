@@ -266,6 +266,24 @@ def test_the_doctor_says_what_the_running_pool_is(capsys: pytest.CaptureFixture[
     ]
 
 
+def test_the_doctor_says_how_well_a_share_is_held_and_what_is_missing() -> None:
+    fence = {"level": "soft", "why": "w", "way": "by name", "missing": [], "unclassified": [], "unclassified_count": 0}
+    known = {"fence": {**fence, "reaction": "kill"}}
+    held = doctor._fence(known, False)
+    assert (held["state"], held["text"]) == ("ok", "shares of its cards: soft: w; by name; who leaves it: kill")
+    newer = {
+        **known["fence"],
+        "level": "advisory",
+        "unclassified": ["cuA", "cuB", "cuC", "cuD"],
+        "unclassified_count": 9,
+    }
+    assert "unknown to this fence: cuA, cuB, cuC, …" in doctor._fence({"fence": newer}, False)["text"]
+    alone = {**known["fence"], "missing": ["gpupool-arbiter"]}
+    assert doctor._fence({"fence": alone}, True)["state"] == "warn"
+    assert doctor._fence({"fence": {**known["fence"], "level": "none"}}, True)["state"] == "warn"
+    assert doctor._fence({}, False)["state"] == "warn"
+
+
 def test_the_doctors_table_ends_with_a_verdict() -> None:
     checks = [doctor.check("python", "ok", "3.11"), doctor.check("supervisor", "fail", "missing", "reinstall")]
     assert doctor.text(checks).splitlines() == [
