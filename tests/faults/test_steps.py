@@ -111,6 +111,31 @@ def test_a_job_that_was_being_placed_is_placed_once(pool: FaultPool, step: str) 
 
 
 @BOTH
+def test_a_repeated_resize_takes_effect_once_and_the_books_close(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "job.resized")
+    with pool.api() as api:
+        api.request("POST", "jobs", job_body(pool, "exec sleep 600"))
+    await_state(pool, "running")
+    body = {"gpu_milli": 500, "memory_bytes": 2 << 30}
+    killed_by(pool, "POST", "jobs/the-job/resize", body, idempotency_key="the-key")
+    (seat,) = pool.rows("SELECT gpu_milli FROM seats")
+    assert seat["gpu_milli"] == (300 if step == "before-commit" else 500)
+    assert invariants.books(pool) == []
+    pool.up()
+    with pool.api() as api:
+        told = api.request("POST", "jobs/the-job/resize", body, idempotency_key="the-key")
+        again = api.request("POST", "jobs/the-job/resize", body, query={"wait_seconds": 30})
+    assert told["changed"] is True
+    assert (again["changed"], again["applied"], again["job"]["gpu_milli"]) == (False, True, 500)
+    assert len(pool.rows("SELECT seq FROM events WHERE kind = 'job.resized'")) == 1
+    with pool.api() as api:
+        api.request("POST", "jobs/the-job/stop", {"grace_seconds": 0})
+    assert await_state(pool, *ENDED)["state"] == "stopped"
+    assert run_times(pool) == 1
+    check_at_rest(pool)
+
+
+@BOTH
 def test_an_end_that_was_being_told_is_told_once(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.ended")
     with pool.api() as api:
