@@ -22,6 +22,7 @@
 
 #define STEPS 17
 #define WORKERS 512
+#define TRIES 500 /* about two seconds */
 
 struct worker {
     _Atomic uint64_t held;
@@ -72,7 +73,7 @@ static void keep_most(_Atomic uint64_t *most, uint64_t value)
 
 static void nap(int try)
 {
-    struct timespec time = {0, try * 20000L};
+    struct timespec time = {0, try < 250 ? try * 20000L : 5000000L};
     if (try < 4)
         sched_yield();
     else
@@ -88,13 +89,15 @@ static bool clear_dead(struct self *self)
 static bool reserve(struct self *self, uint32_t slot, uint64_t bytes, uint64_t limit)
 {
     enum ledger_answer answer = LEDGER_RACING;
-    for (int try = 0; try < 60; try++) {
+    for (int try = 0; try < TRIES; try++) {
         answer = answer == LEDGER_WAITING ? ledger_decide(usage, slot, 0, bytes, limit)
                                           : ledger_reserve(usage, slot, 0, bytes, limit);
         if (answer == LEDGER_GRANTED)
             return true;
         if (answer == LEDGER_REFUSED && !clear_dead(self))
             return false;
+        if (try == 8)
+            ledger_clear_dead(usage, self->owner, self_finds_dead, self); /* one of those may be dead, as in account.c */
         common->racing++;
         nap(try);
     }

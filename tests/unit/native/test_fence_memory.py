@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpupool_native
 from gpupool.mechanisms import regions
+from gpupool.mechanisms.standin import make_standin
 from tests.unit.native.fence_house import (
     DEVICE_UNAVAILABLE,
     INVALID_VALUE,
@@ -23,6 +26,7 @@ from tests.unit.native.fence_house import (
     Program,
     make_house,
 )
+from tests.unit.native.front_pool import compiler
 
 LIMIT = 1024 * MIB
 CONTEXT = 120 * MIB  # of the simulated T4
@@ -359,6 +363,35 @@ def test_memory_opened_from_another_process_is_charged_to_its_exporter(house: Ho
     assert importer.call("cuIpcCloseMemHandle", ("u64", opened)) == [SUCCESS]
     assert house.used(share).imported_bytes == 0
     assert house.used(share).reserved_bytes == before == house.truth()
+
+
+def reentrant_driver(folder: Path) -> Path:
+    """A driver whose managed allocation calls its own cuMemAlloc_v2 by name, and is otherwise the simulated one."""
+    real, driver = gpupool_native.simgpu_dir() / "libcuda.so.1", folder / "driver" / "libcuda.so.1"
+    driver.parent.mkdir()
+    source, stub, empty = folder / "reentrant.c", folder / "stub.so", folder / "empty.c"
+    source.write_text(
+        "#include <stddef.h>\nint cuMemAlloc_v2(unsigned long long *, size_t);\n"
+        "int cuMemAllocManaged(unsigned long long *p, size_t n, unsigned f) { return f ? cuMemAlloc_v2(p, n) : 1; }\n"
+    )
+    empty.write_text("")
+    shared = [compiler(), "-shared", "-fPIC"]
+    subprocess.run([*shared, str(empty), f"-Wl,-soname,{real}", "-o", str(stub)], check=True)
+    needs = ["-Wl,--no-as-needed", str(stub), "-Wl,-soname,libcuda.so.1"]
+    subprocess.run([*shared, str(source), *needs, "-o", str(driver)], check=True)
+    return driver
+
+
+def test_a_driver_that_calls_itself_by_name_is_charged_once(house: House, share: Path) -> None:
+    stand_in = share / "stand-in" / "libcuda.so.1"
+    make_standin(gpupool_native.fence_dir() / "libcuda.so.1", reentrant_driver(house.folder), str(share), stand_in)
+    program = house.program(share)
+    assert program.start() == SUCCESS
+    pointer = made(program.call("cuMemAllocManaged", ("out", 0), ("u64", 100 * MIB), ("u32", 1)))
+    assert house.used(share).reserved_bytes == CONTEXT + 100 * MIB == house.truth()
+    assert program.allocate(2 * MIB)[0] == SUCCESS
+    assert program.free(pointer) == SUCCESS
+    assert house.used(share).reserved_bytes == CONTEXT + 2 * MIB == house.truth()
 
 
 def test_a_limit_that_changes_holds_at_once_both_ways(house: House, share: Path, program: Program) -> None:
