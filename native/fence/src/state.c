@@ -11,7 +11,6 @@
 
 struct fence_state fence_state;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
-static struct fence_process *children; /* the process page, also when this process is refused */
 
 uint64_t fence_now_ns(void)
 {
@@ -42,16 +41,17 @@ void *fence_process_memory(size_t bytes)
 
 static void start(void)
 {
-    children = fence_process_memory(sizeof *children);
-    if (!children)
-        snprintf(fence_state.why, sizeof fence_state.why, "no memory that fork empties (Linux 4.14 or newer is needed)");
-    else if (region_map(&fence_state.region, fence_base(), getenv("GPUPOOL_SHARE"), fence_state.why, sizeof fence_state.why))
-        fence_state.process = children;
+    size_t size = sizeof fence_state.why;
+    struct fence_process *own = fence_process_memory(sizeof *own);
     fence_state.foreign_driver = foreign_is_mapped();
-    if (fence_state.process)
-        return;
-    fence_state.is_damaged = true;
-    refuse_all(fence_state.why);
+    if (!own)
+        snprintf(fence_state.why, size, "no memory that fork empties (Linux 4.14 or newer is needed)");
+    else if (region_map(&fence_state.region, fence_base(), getenv("GPUPOOL_SHARE"), fence_state.why, size))
+        fence_state.process = own;
+    else
+        munmap(own, sizeof *own);
+    if (!fence_state.process)
+        refuse_all(fence_state.why);
 }
 
 static void describe_slot(struct fence_slot *slot, const struct self *self)

@@ -31,8 +31,7 @@ struct fence_process {
 
 struct fence_state {
     struct fence_region region;
-    struct fence_process *process; /* NULL: CUDA is refused */
-    bool is_damaged;               /* `why` was told */
+    struct fence_process *_Atomic process; /* NULL: CUDA is refused. Written last, once */
     bool foreign_driver;           /* another driver was mapped before; told in the slot's flags */
     char why[768];
 };
@@ -48,7 +47,7 @@ struct fence_process *fence_register(void);
 /* This process with a slot, or NULL: CUDA is refused here, and stderr was told why, once. */
 static inline struct fence_process *fence_ready(void)
 {
-    struct fence_process *process = fence_state.process;
+    struct fence_process *process = atomic_load_explicit(&fence_state.process, memory_order_acquire);
     if (__builtin_expect(process && atomic_load_explicit(&process->owner, memory_order_acquire), 1))
         return process;
     return fence_register();
