@@ -12,6 +12,7 @@ import pytest
 
 from gpupool.probes.simgpu import SimulatedMachine
 from tests.unit.native.fence_build import Headers
+from tests.unit.native.front_pool import compiler
 from tests.unit.native.simgpu_cuda import LIBRARY, environment, make_machine, program, run
 
 
@@ -40,10 +41,14 @@ def test_a_twin_is_another_function_than_its_plain_one(headers: Headers) -> None
     assert [s.name for s in twins if at[s.name] == at[s.plain]] == []
 
 
-def test_the_soname_is_the_drivers_and_a_name_to_link_with_lies_beside_it() -> None:
-    dynamic = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
-    assert "[libcuda.so.1]" in dynamic
-    assert (LIBRARY.parent / "libcuda.so").exists()
+def test_a_program_links_with_lcuda_and_needs_the_drivers_soname(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "user.c").write_text("int cuInit(unsigned); int main(void) { return cuInit(0); }")
+    user = tmp_path / "user"
+    subprocess.run([compiler(), tmp_path / "user.c", "-o", user, f"-L{LIBRARY.parent}", "-lcuda"], check=True)
+    dynamic = subprocess.run(["readelf", "-d", user, LIBRARY], capture_output=True, text=True, check=True).stdout
+    assert "Shared library: [libcuda.so.1]" in dynamic
+    assert "Library soname: [libcuda.so.1]" in dynamic
+    subprocess.run([user], env=environment(machine, LD_LIBRARY_PATH=str(LIBRARY.parent)), check=True)
 
 
 def test_a_look_up_gives_the_newest_form_that_the_version_knows_and_the_twin_when_asked(machine: Path) -> None:
