@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +265,96 @@ def test_a_processs_name_cannot_forge_its_fields(name: str, fence_c: Path) -> No
 def test_what_is_no_line_of_a_process_is_refused(text: str, fence_c: Path) -> None:
     parse = ctypes.CDLL(str(fence_c / "ledger.so")).stat_parse
     assert not parse(text.encode(), ctypes.byref(StatLine())) & 1
+
+
+# Who is dead ---------------------------------------------------------------------------------------------
+
+
+class Self(ctypes.Structure):
+    """`struct self`."""
+
+    _fields_ = (("owner", ctypes.c_uint64), ("pid_namespace", ctypes.c_uint64), ("image", ctypes.c_uint64))
+
+
+@pytest.fixture
+def told(fence_c: Path) -> Callable[..., bool]:
+    """Whether a slot of these words stands for a dead process, for this one."""
+    library = ctypes.CDLL(str(fence_c / "ledger.so"))
+    library.self_read.restype = Self
+    own = library.self_read()
+
+    def is_dead(owner: int, namespace: int = own.pid_namespace, image: int = 0) -> bool:
+        slot = regions.CSlot(owner=owner, pid_namespace=namespace, image=image)
+        call = library.self_finds_dead
+        call.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
+        return bool(call(ctypes.byref(slot), owner, ctypes.byref(own)) & 1)
+
+    return is_dead
+
+
+def words(pid: int) -> tuple[int, int]:
+    """(owner word, image) of a living process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return pid << 32 | int(fields[19]) & 0xFFFFFFFF, int(fields[25])
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_living_process_is_not_dead(told: Callable[..., bool], sleeper: subprocess.Popen[bytes]) -> None:
+    owner, image = words(sleeper.pid)
+    assert not told(owner)
+    assert not told(owner, image=image)
+
+
+def test_a_pid_that_another_process_has_now_is_dead(
+    told: Callable[..., bool], sleeper: subprocess.Popen[bytes]
+) -> None:
+    owner, _ = words(sleeper.pid)
+    assert told(owner - 1)  # it began a tick earlier
+
+
+def test_another_image_since_is_dead(told: Callable[..., bool], sleeper: subprocess.Popen[bytes]) -> None:
+    owner, image = words(sleeper.pid)
+    assert told(owner, image=image - 16)
+
+
+def test_a_zombie_and_a_process_that_is_gone_are_dead(
+    told: Callable[..., bool], sleeper: subprocess.Popen[bytes]
+) -> None:
+    owner, _ = words(sleeper.pid)
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert told(owner)
+    sleeper.wait()
+    assert told(owner)
+
+
+def test_of_another_pid_namespace_nobody_here_can_tell(told: Callable[..., bool]) -> None:
+    assert told(999_999_999 << 32 | 5)
+    assert not told(999_999_999 << 32 | 5, namespace=1)
+
+
+def test_a_process_whose_first_thread_has_ended_lives_on(told: Callable[..., bool], tmp_path: Path) -> None:
+    source = tmp_path / "leader.c"
+    source.write_text(
+        "#include <pthread.h>\n#include <unistd.h>\n"
+        'static void *stay(void *given) { (void)given; write(1, "x", 1); pause(); return 0; }\n'
+        "int main(void) { pthread_t one; pthread_create(&one, 0, stay, 0); pthread_exit(0); }\n"
+    )
+    program = compile_c(tmp_path / "leader", [source], "-Wno-unused-result")
+    with subprocess.Popen([program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"
+        owner, _ = words(process.pid)
+        while ") Z" not in Path(f"/proc/{process.pid}/stat").read_text():
+            os.sched_yield()
+        assert not told(owner)
+        process.kill()
 
 
 def test_sixteen_racing_processes_never_have_a_byte_more_than_the_limit(fence_c: Path, tmp_path: Path) -> None:
