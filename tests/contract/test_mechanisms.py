@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import Refused, StaleGeneration
+from gpupool.base.errors import NotFound, Refused, StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Mechanism, Prepared, Step
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
 from gpupool.mechanisms.registry import MECHANISMS, choose, on_record
@@ -247,3 +247,68 @@ def test_what_a_job_is_shown_can_be_read_but_not_written_by_others(
     finally:
         os.umask(old)
     assert (share.stat().st_mode & 0o777, (share / "share.json").stat().st_mode & 0o777) == (0o755, 0o644)
+
+
+def resized(view: AllocationView) -> AllocationView:
+    """The same allocation, later, with another size."""
+    granted = tuple(replace(one, gpu_milli=450, memory_bytes=3 << 30) for one in view.granted)
+    return replace(view, generation=view.generation + 1, granted=granted)
+
+
+def test_another_size_is_in_the_share_file_and_twice_is_once(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    prepared = mechanism.prepare(view, tmp_path)
+    mechanism.resize(resized(view), tmp_path)
+    before = tree(tmp_path)
+    mechanism.resize(resized(view), tmp_path)
+    assert tree(tmp_path) == before
+    told = json.loads((prepared.share_dir / "share.json").read_text())
+    assert (told["generation"], told["devices"][0]["gpu_milli"], told["devices"][0]["memory_bytes"]) == (
+        6,
+        450,
+        3 << 30,
+    )
+    (seen,) = mechanism.observe(tmp_path).values()
+    assert (seen.generation, seen.step, seen.problem) == (6, Step.PREPARED, "")
+    mechanism.unprepare("al-1", 6, tmp_path)
+    assert left(tmp_path) == left_by_nobody(mechanism, view, tmp_path)
+
+
+def left_by_nobody(mechanism: Mechanism, view: AllocationView, folder: Path) -> set[str]:
+    """What a mechanism's own life leaves without any resize."""
+    mechanism.prepare(view, folder)
+    mechanism.unprepare("al-1", 6, folder)
+    return left(folder)
+
+
+def test_killed_while_it_resizes_asking_again_finishes_it(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    mechanism.prepare(view, whole)
+    mechanism.resize(resized(view), whole)
+    for change in count():
+        folder = tmp_path / str(change)
+        mechanism.prepare(view, folder)
+        crashed = crash_at(change, lambda folder=folder: mechanism.resize(resized(view), folder))  # type: ignore[misc]
+        mechanism.resize(resized(view), folder)
+        assert mechanism.observe(folder)["al-1"].problem == ""
+        assert tree(folder).keys() == tree(whole).keys()
+        if not crashed:
+            break
+
+
+def test_an_older_size_is_refused_and_changes_nothing(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
+    mechanism.prepare(replace(view, generation=6), tmp_path)
+    before = tree(tmp_path)
+    with pytest.raises(StaleGeneration):
+        mechanism.resize(view, tmp_path)
+    assert tree(tmp_path) == before
+
+
+def test_what_is_not_prepared_cannot_be_resized(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        mechanism.resize(resized(view), tmp_path)
