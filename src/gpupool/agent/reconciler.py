@@ -29,6 +29,8 @@ BUSY_SECONDS: Final = 0.4
 """Between looks while a fenced job's process has a card; so anything is noticed within a second."""
 QUIET_SECONDS: Final = 0.8
 OVERHEAD_STEP_BYTES: Final = 1 << 20
+IN_TURN: Final = 64
+"""So many jobs are looked at each time, whether they use a card or not."""
 REACTIONS: Final = ("warn", "freeze", "kill")
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,8 @@ class Reconciler:
         self._probes, self._state_dir, self._base, self._reaction = dict(probes), state_dir, base, reaction
         self._fenced, self._tell, self._kill = fenced, tell, kill
         self._node_of: dict[str, str] = {}
+        self._files: dict[str, FencedFiles] = {}
+        self._turn = 0
         self._libraries: dict[str, frozenset[int]] = {}
         self._told: dict[str, set[tuple[str, int]]] = {}
         self._shrunk = Shrunk()
@@ -111,8 +115,9 @@ class Reconciler:
     def look(self) -> None:
         """One comparison of every fenced job."""
         jobs = list(self._fenced())
-        files = {one.allocation: fenced_files(one.allocation, self._state_dir) for one in jobs}
-        looked = [(one, known) for one in jobs if (known := files[one.allocation]) is not None]
+        chosen = self._chosen(jobs)
+        files = {one.allocation: fenced_files(one.allocation, self._state_dir) for one in chosen}
+        looked = [(one, known) for one in chosen if (known := files[one.allocation]) is not None]
         before = {one.allocation: _usage(known) for one, known in looked}
         seen = self._card_processes(looked)
         self._busy = False
@@ -120,20 +125,39 @@ class Reconciler:
             self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}))
         live = {one.allocation for one in jobs}
         self._shrunk.forget(live)
-        for kept in (self._told, self._unaccounted, self._libraries):
+        for kept in (self._told, self._unaccounted, self._libraries, self._files):
             for gone in kept.keys() - live:
                 del kept[gone]
+
+    def _chosen(self, jobs: Sequence[FencedJob]) -> list[FencedJob]:
+        """Whose processes are on a card, whose were, and a few of the others in turn: most jobs of a large node do
+        nothing on a card now, and nothing can be wrong with them that matters before they do.
+        """
+        for one in jobs:
+            if one.allocation not in self._files:
+                known = fenced_files(one.allocation, self._state_dir)
+                if known is not None:
+                    self._files[one.allocation] = known
+        if len(jobs) <= IN_TURN:
+            return list(jobs)
+        known_jobs = [(one, self._files[one.allocation]) for one in jobs if one.allocation in self._files]
+        on_cards = self._card_processes(known_jobs)
+        self._turn = (self._turn + IN_TURN) % len(jobs)
+        in_turn = {one.allocation for one in (*jobs, *jobs)[self._turn : self._turn + IN_TURN]}
+        told = {allocation for allocation, findings in self._told.items() if findings}
+        return [one for one in jobs if one.supervisor_pid in on_cards or one.allocation in in_turn | told]
 
     def _card_processes(
         self, looked: Iterable[tuple[FencedJob, FencedFiles]]
     ) -> dict[int, dict[str, list[CardProcess]]]:
         """Every process of these jobs on their cards: by supervisor, then by card."""
         by_node: dict[str, set[str]] = {}
-        for _, known in looked:
+        pairs = list(looked)
+        for _, known in pairs:
             for uuid in known.uuids:
                 by_node.setdefault(self._node_of.get(uuid, ""), set()).add(uuid)
         by_node.pop("", None)  # cards that are gone
-        roots = frozenset(one.supervisor_pid for one, _ in looked)
+        roots = frozenset(one.supervisor_pid for one, _ in pairs)
         found: dict[int, dict[str, list[CardProcess]]] = {}
         for node, uuids in by_node.items():
             probe = self._probes[node]

@@ -12,6 +12,7 @@ What it holds against: `soft` in a root's pool, where neither limits nor stand-i
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -47,6 +48,11 @@ class Fence:
     """Shares of NVIDIA cards and of simulated ones, several on one card."""
 
     name = "fence"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._neighbours: dict[Path, dict[str, tuple[DeviceLimit, ...]]] = {}
+        """By state directory and allocation; read from the notes once, since there may be thousands."""
 
     def fence_level(self) -> FenceLevel:
         """The best it can be; what an allocation has is in its note."""
@@ -99,6 +105,8 @@ class Fence:
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)
+        with self._lock:
+            self._neighbours.get(state_dir, {}).pop(allocation, None)
         if book.close(self.name, allocation, generation) is not None or book.read(allocation) is None:
             book.forget(allocation)
 
@@ -127,8 +135,17 @@ class Fence:
         book.write(replace(note, made=made))
 
     def _limits(self, view: AllocationView, book: NoteBook, level: FenceLevel, revision: int) -> Limits:
-        devices = tuple(_device_limit(grant, view, book) for grant in view.granted)
+        with self._lock:
+            beside = self._neighbours.setdefault(book.state_dir, {}) or self._read_neighbours(book)
+            others = [one for name, limits in beside.items() if name != view.allocation for one in limits]
+            devices = tuple(_device_limit(grant, view, others, book.state_dir) for grant in view.granted)
+            beside[view.allocation] = devices
         return Limits(view.allocation, view.job, view.tenant, str(level), devices, revision)
+
+    def _read_neighbours(self, book: NoteBook) -> dict[str, tuple[DeviceLimit, ...]]:
+        known = {note.allocation: _limits_of(note.made).devices for note in book.all(self.name)}
+        self._neighbours[book.state_dir] = known
+        return known
 
     def _write_share(self, folder: Path, made: Mapping[str, Any]) -> None:
         """Everything below `share/`, each file whole or not at all; the grants are the arbiter's once they exist."""
@@ -257,8 +274,10 @@ def _devices_text(limits: Limits) -> str:
     return "".join(f"{device.uuid}\n" for device in limits.devices)
 
 
-def _device_limit(grant: GrantedDevice, view: AllocationView, book: NoteBook) -> DeviceLimit:
-    known = calibration_of(grant.device, book.state_dir)
+def _device_limit(
+    grant: GrantedDevice, view: AllocationView, others: Iterable[DeviceLimit], state_dir: Path
+) -> DeviceLimit:
+    known = calibration_of(grant.device, state_dir)
     part = max(grant.gpu_milli, LEAST_DUTY_MILLI)
     return DeviceLimit(
         grant.device.uuid,
@@ -270,22 +289,16 @@ def _device_limit(grant: GrantedDevice, view: AllocationView, book: NoteBook) ->
         view.sharing,
         grant.gpu_milli or UNPROMISED_WEIGHT,
         view.priority,
-        _free_offset(part, grant.device.uuid, view.allocation, book),
+        _free_offset(part, [one for one in others if one.uuid == grant.device.uuid]),
     )
 
 
-def _free_offset(part: int, uuid: str, allocation: str, book: NoteBook) -> int:
+def _free_offset(part: int, others: Iterable[DeviceLimit]) -> int:
     """Where in a period this share's part begins when nobody divides the card's time: beside its neighbours'.
 
     The first gap it fits into; 0 where the neighbours leave none.
     """
-    taken = sorted(
-        (one["duty_offset_milli"], max(one["gpu_milli"], LEAST_DUTY_MILLI))
-        for note in book.all(Fence.name)
-        if note.allocation != allocation
-        for one in note.made["limits"]["devices"]
-        if one["uuid"] == uuid
-    )
+    taken = sorted((one.duty_offset_milli, max(one.gpu_milli, LEAST_DUTY_MILLI)) for one in others)
     end = 0
     for offset, length in [*taken, (PERIOD_MILLI, 0)]:
         if end + part <= offset:

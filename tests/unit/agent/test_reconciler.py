@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.findings import Finding
-from gpupool.agent.reconciler import BUSY_SECONDS, QUIET_SECONDS, FencedJob, Reconciler, freeze
+from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, FencedJob, Reconciler, freeze
 from gpupool.agent.usage import read_processes, trees
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
@@ -179,6 +179,22 @@ def test_what_the_ledger_does_not_know_is_a_figure(looked: Looked) -> None:
     looked.jobs = []
     looked.reconciler.look()
     assert looked.reconciler.unaccounted("al-1") is None
+
+
+def test_among_many_jobs_the_one_on_the_card_is_found_at_once_and_the_others_in_turn(looked: Looked) -> None:
+    looked.begin()
+    (mine,) = looked.jobs
+    others = [FencedJob(f"job-{n}", f"al-other-{n}", 2**22 + n) for n in range(2, 3 * IN_TURN)]
+    looked.jobs = [*others, mine]
+    looked.card.on_card = {looked.pids[0]: 10 * MIB}
+    looked.reconciler.look()
+    assert looked.told == [("unregistered", "warn")]
+    looked.card.on_card = {}
+    looked.reconciler.look()
+    (looked.share / "limits").write_bytes(b"")
+    for _ in range(4):
+        looked.reconciler.look()
+    assert looked.told[1:] == [("limits", "warn")]
 
 
 def test_it_sleeps_while_nothing_is_fenced_and_looks_within_a_second_when_something_is(looked: Looked) -> None:
