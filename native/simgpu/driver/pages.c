@@ -59,33 +59,53 @@ static bool read_number(const char *path, const char *label, uint64_t *value)
     return found;
 }
 
-/* What a cgroup leaves: its own limit and those above it are taken from the folder that the process sees as its own. */
-static void lower_to_cgroup(uint64_t *available)
+static void lower_to(uint64_t *available, const char *limit_path, const char *used_path)
 {
-    static const char *const places[][2] = {
-        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-    };
-    char path[2][600] = {"", ""}, line[512];
+    uint64_t limit, used;
+
+    if (!read_number(limit_path, "", &limit) || !read_number(used_path, "", &used))
+        return; /* no limit: the file is not there or says "max" */
+    uint64_t left = limit > used ? limit - used : 0;
+    if (left < *available)
+        *available = left;
+}
+
+/* The process's group as /proc/self/cgroup names it, without a slash at its end. `controller` "": cgroup v2's. */
+static bool own_group(const char *controller, char *group, size_t size)
+{
+    char line[512], wanted[32];
+    bool found = false;
     FILE *file = fopen("/proc/self/cgroup", "re");
 
-    while (file && fgets(line, sizeof line, file)) {
+    snprintf(wanted, sizeof wanted, ":%s:/", controller);
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *at = strstr(line, wanted);
         line[strcspn(line, "\n")] = 0;
-        if (!strncmp(line, "0::", 3)) {
-            snprintf(path[0], sizeof path[0], "/sys/fs/cgroup%s/memory.max", line + 3);
-            snprintf(path[1], sizeof path[1], "/sys/fs/cgroup%s/memory.current", line + 3);
-        }
+        found = at != NULL;
+        if (found)
+            snprintf(group, size, "%s", at[strlen(wanted)] ? at + strlen(wanted) - 1 : "");
     }
     if (file)
         fclose(file);
-    for (size_t at = 0; at < 3; ++at) {
-        uint64_t limit, used;
-        const char *limit_path = at < 2 ? places[at][0] : path[0], *used_path = at < 2 ? places[at][1] : path[1];
-        if (!*limit_path || !read_number(limit_path, "", &limit) || !read_number(used_path, "", &used))
-            continue;
-        uint64_t left = limit > used ? limit - used : 0;
-        if (left < *available)
-            *available = left;
+    return found;
+}
+
+/* What the process's own group and each above it leave. */
+static void lower_to_groups(uint64_t *available, const char *controller, const char *root, const char *limit_name,
+                            const char *used_name)
+{
+    char group[512], limit[640], used[640];
+
+    if (!own_group(controller, group, sizeof group))
+        return;
+    for (;;) {
+        snprintf(limit, sizeof limit, "%s%s/%s", root, group, limit_name);
+        snprintf(used, sizeof used, "%s%s/%s", root, group, used_name);
+        lower_to(available, limit, used);
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return;
+        *slash = 0;
     }
 }
 
@@ -95,7 +115,8 @@ static uint64_t host_available(void)
 
     if (read_number("/proc/meminfo", "MemAvailable:", &kilobytes))
         available = kilobytes << 10;
-    lower_to_cgroup(&available);
+    lower_to_groups(&available, "", "/sys/fs/cgroup", "memory.max", "memory.current");
+    lower_to_groups(&available, "memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
     return available > KEEP_FREE ? available - KEEP_FREE : 0;
 }
 
