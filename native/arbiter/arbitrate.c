@@ -122,11 +122,19 @@ static void pay_for_holding(struct arb_card *card, int64_t used, int64_t elapsed
         return;
     card->held_ns += elapsed;
     card->debited_ns += used;
-    int64_t unpaid = card->held_ns - ARB_GAP_NS - card->debited_ns - inflight(h);
+    int64_t unpaid = card->held_ns - ARB_GAP_NS - card->debited_ns;
     if (unpaid <= 0)
         return;
     card->debited_ns += unpaid;
+    h->prepaid_ns += unpaid;
     pay(card, h, unpaid);
+}
+
+static int64_t beyond_prepaid(struct arb_member *m, int64_t used)
+{
+    int64_t covered = smaller(used, m->prepaid_ns);
+    m->prepaid_ns -= covered;
+    return used - covered;
 }
 
 static void rejoin(struct arb_card *card, struct arb_member *m)
@@ -143,7 +151,7 @@ static void account(struct arb_card *card, uint64_t now)
     int64_t elapsed = now > card->now_ns ? (int64_t)(now - card->now_ns) : 0;
     card->now_ns += (uint64_t)elapsed;
     for (struct arb_member *m = card->members; m; m = m->next) {
-        int64_t used = bounded_by_clock(m, m == card->holder, newly_settled(m), elapsed);
+        int64_t used = beyond_prepaid(m, bounded_by_clock(m, m == card->holder, newly_settled(m), elapsed));
         earn(card, m, elapsed);
         pay(card, m, used);
         if (m == card->holder)
@@ -250,6 +258,7 @@ static void give(struct arb_card *card, struct arb_member *m)
     card->held_ns = card->debited_ns = 0;
     card->idle_since_ns = 0;
     m->word.wake = true;
+    m->prepaid_ns = m->seen.inflight_ns ? m->prepaid_ns : 0;
     renew(card, card->now_ns);
 }
 
@@ -316,7 +325,7 @@ static bool drained(struct arb_card *card)
     if (h->seen.inflight_ns == 0)
         return true;
     if (card->drain_by_ns == 0)
-        card->drain_by_ns = card->now_ns + (uint64_t)(inflight(h) + ARB_QUANTUM_NS);
+        card->drain_by_ns = card->now_ns + earlier((uint64_t)(inflight(h) + ARB_QUANTUM_NS), ARB_DRAIN_NS);
     if (card->now_ns < card->drain_by_ns)
         return false;
     is_deaf(h); /* stopped, or it runs far longer than predicted: the card's own slices divide it then */

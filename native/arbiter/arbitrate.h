@@ -31,6 +31,7 @@
 #define ARB_LAG_NS 100000000ll          /* of its own time that a waiting allocation may be owed */
 #define ARB_LINGER_NS 200000ll          /* a holder that is idle longer than this gives the card to who waits */
 #define ARB_DEAF_NS 3000000ll       /* a holder that waits and uses nothing so long is stopped: it is left out until it moves */
+#define ARB_DRAIN_NS 1000000000ull   /* longest wait for work that is claimed to be in flight after a lease */
 #define ARB_GAP_NS 500000ll             /* of a lease that may pass unused without being paid for */
 #define ARB_CLAMP_NS 100000000ll        /* of wall clock that an idle allocation keeps to settle late measurements against */
 
@@ -57,6 +58,7 @@ struct arb_member {
     struct arb_seen seen;     /* in: fresh before every arb_run */
     struct arb_word word;     /* out */
     int64_t balance_ns;
+    int64_t prepaid_ns; /* paid for holding the card; what is settled later is set against it */
     uint64_t virtual_ns, settled_ns, clamp_ns, served;
     bool claiming, busy; /* at the last look: wanted or had something; had something in flight */
     bool deaf; /* in and out: cleared by the caller when it rings, set here when it was given time and did not take it */

@@ -57,21 +57,22 @@ void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how)
     harvest_push(g, &batch);
 }
 
-static void begin_launch(struct gate *g, struct passage *passage)
+static void begin_launch(struct gate *g, struct passage *passage, uint64_t now)
 {
     struct gate_stream *s = passage->stream;
     pthread_mutex_lock(&s->lock);
-    gate_close(g, s, limiter_before(&s->batches, &passage->cost, fence_now_ns()));
+    s->launched_ns = now;
+    gate_close(g, s, limiter_before(&s->batches, &passage->cost, now));
     if (limiter_opens(&s->batches))
         s->start = record(g, s);
 }
 
 /* The lock is not kept while the program waits for its copy; only one in so many is measured, and every unknown one. */
-static void begin_synchronous(struct gate *g, struct passage *passage)
+static void begin_synchronous(struct gate *g, struct passage *passage, uint64_t now)
 {
     struct gate_stream *s = passage->stream;
     pthread_mutex_lock(&s->lock);
-    gate_close(g, s, limiter_flush(&s->batches, fence_now_ns()));
+    gate_close(g, s, limiter_flush(&s->batches, now));
     if (!passage->cost.known || ++s->batches.batches % LIMITER_SAMPLE_EVERY == 0)
         passage->start = record(g, s);
     pthread_mutex_unlock(&s->lock);
@@ -85,12 +86,12 @@ static void pass(struct gate *g, struct fence_work *work)
     if (!card)
         return;
     passage->cost = limiter_predict(&card->predictions, key_of(work));
-    gate_wait(g, card, s, s->card, &passage->cost);
+    uint64_t now = gate_wait(g, card, s, s->card, &passage->cost);
     passage->stream = s;
     if (work->synchronous)
-        begin_synchronous(g, passage);
+        begin_synchronous(g, passage, now);
     else
-        begin_launch(g, passage);
+        begin_launch(g, passage, now);
 }
 
 /* Which thread is inside: set in begin, taken back in end, so that the driver's own calls pass. */
@@ -108,7 +109,7 @@ static void end_launch(struct gate *g, struct passage *passage, bool made)
 {
     struct gate_stream *s = passage->stream;
     if (made)
-        gate_close(g, s, limiter_after(&s->batches, &passage->cost, fence_now_ns()));
+        gate_close(g, s, limiter_after(&s->batches, &passage->cost, s->launched_ns));
     else
         limiter_withdraw(&g->card[s->card], passage->cost.predicted_ns);
     bool opened = made && s->batches.open.launches == 1;

@@ -23,7 +23,8 @@ struct gate_stream {
     int card;
     pthread_mutex_t lock; /* the batch below, and the order of its events and launches in the stream */
     struct limiter_stream batches;
-    CUevent start; /* of the open batch; NULL: it could not be recorded */
+    CUevent start;        /* of the open batch; NULL: it could not be recorded */
+    uint64_t launched_ns; /* when the launch that holds the lock was admitted */
 };
 
 struct gate {
@@ -31,6 +32,7 @@ struct gate {
     pthread_mutex_t lock; /* the tables' shape */
     struct limiter_card card[FENCE_MAX_DEVICES];
     struct gate_stream stream[GATE_STREAMS];
+    _Atomic uint64_t taken[GATE_STREAMS / 64]; /* entries that are not free, a bit each */
     struct harvest harvest;
 };
 
@@ -51,7 +53,7 @@ void gate_context_ending(CUcontext context);
 /* Closes the open batch; the stream's lock is held. */
 void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how);
 
-/* Blocks until `cost` is admitted. `s` (may be NULL) is the stream that will not go on meanwhile. */
-void gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost);
+/* Blocks until `cost` is admitted, and returns when that was. `s` is the stream that will not go on meanwhile. */
+uint64_t gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost);
 
 #endif

@@ -64,6 +64,15 @@ static struct gate_stream *look_up(struct gate *g, uint64_t key)
     return NULL;
 }
 
+static void mark(struct gate *g, const struct gate_stream *s, bool is_taken)
+{
+    uint64_t at = (uint64_t)(s - g->stream), bit = 1ull << at % 64;
+    if (is_taken)
+        atomic_fetch_or(&g->taken[at / 64], bit);
+    else
+        atomic_fetch_and(&g->taken[at / 64], ~bit);
+}
+
 static struct gate_stream *take(struct gate *g, uint64_t key, CUstream stream, CUcontext context, int card)
 {
     for (uint32_t probe = 0; probe < PROBES; probe++) {
@@ -76,6 +85,7 @@ static struct gate_stream *take(struct gate *g, uint64_t key, CUstream stream, C
         s->start = NULL;
         s->batches = (struct limiter_stream){0};
         atomic_store_explicit(&s->key, key, memory_order_release);
+        mark(g, s, true);
         return s;
     }
     return NULL;
@@ -115,6 +125,7 @@ static void leave(struct gate *g, struct gate_stream *s)
     pthread_mutex_lock(&s->lock);
     if (!limiter_opens(&s->batches))
         gate_close(g, s, LIMITER_CLOSE_PREDICTED);
+    mark(g, s, false);
     atomic_store(&s->key, 0);
     pthread_mutex_unlock(&s->lock);
 }

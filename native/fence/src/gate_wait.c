@@ -20,7 +20,7 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns)
 /* The batch that is open would be measured only when it is full: nothing more comes for now. */
 static void close_open(struct gate *g, struct gate_stream *s)
 {
-    if (!s || pthread_mutex_trylock(&s->lock))
+    if (pthread_mutex_trylock(&s->lock))
         return;
     gate_close(g, s, limiter_flush(&s->batches, fence_now_ns()));
     pthread_mutex_unlock(&s->lock);
@@ -69,8 +69,8 @@ static void count_wait(struct limiter_card *card, uint64_t waited, bool used_up)
         atomic_fetch_add(&card->slot->throttled_ns, waited);
 }
 
-static void wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
-                         const struct limiter_cost *cost)
+static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
+                             const struct limiter_cost *cost)
 {
     uint64_t since = fence_now_ns(), now = since;
     bool used_up = false, rung = false;
@@ -90,10 +90,13 @@ static void wait_in_line(struct gate *g, struct limiter_card *card, struct gate_
     }
     atomic_fetch_sub(&card->slot->waiters, 1);
     count_wait(card, now - since, used_up);
+    return now;
 }
 
-void gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost)
+uint64_t gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost)
 {
-    if (__builtin_expect(ask(card, cost, fence_now_ns()) != LIMITER_GO, 0))
-        wait_in_line(g, card, s, index, cost);
+    uint64_t now = fence_now_ns();
+    if (__builtin_expect(ask(card, cost, now) == LIMITER_GO, 1))
+        return now;
+    return wait_in_line(g, card, s, index, cost);
 }

@@ -168,21 +168,29 @@ static uint64_t reap(struct gate *g, uint64_t now)
     return next;
 }
 
-/* Open batches that nobody goes on with are settled as predicted. Never waits for a stream that is being launched into. */
+/* When the open batch of a stream would be stale; closes it if it is. Never waits for a stream that is being launched into. */
+static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t now)
+{
+    uint64_t due = NEVER;
+    if (pthread_mutex_trylock(&s->lock))
+        return now + STALE_NS;
+    if (!limiter_opens(&s->batches))
+        due = s->batches.busy_until_ns + STALE_NS;
+    if (due <= now) {
+        gate_close(g, s, LIMITER_CLOSE_PREDICTED);
+        due = NEVER;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return due;
+}
+
+/* Open batches that nobody goes on with are settled as predicted. */
 static uint64_t close_stale(struct gate *g, uint64_t now)
 {
     uint64_t next = NEVER;
-    for (uint32_t i = 0; i < GATE_STREAMS; i++) {
-        struct gate_stream *s = &g->stream[i];
-        if (!atomic_load_explicit(&s->key, memory_order_acquire) || pthread_mutex_trylock(&s->lock))
-            continue;
-        uint64_t due = s->batches.busy_until_ns + STALE_NS;
-        if (!limiter_opens(&s->batches) && now >= due)
-            gate_close(g, s, LIMITER_CLOSE_PREDICTED);
-        else if (!limiter_opens(&s->batches))
-            next = sooner(next, due);
-        pthread_mutex_unlock(&s->lock);
-    }
+    for (uint32_t word = 0; word < GATE_STREAMS / 64; word++)
+        for (uint64_t left = atomic_load(&g->taken[word]); left; left &= left - 1)
+            next = sooner(next, close_if_stale(g, &g->stream[word * 64 + (uint32_t)__builtin_ctzll(left)], now));
     return next;
 }
 
