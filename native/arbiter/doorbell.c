@@ -13,7 +13,7 @@
 
 #include "gpupool/doorbell.h"
 #include "people.h"
-#include "poll.h"
+#include "events.h"
 #include "report.h"
 
 #ifndef SO_PEERPIDFD

@@ -14,9 +14,11 @@
 #include "doorbell.h"
 #include "guard.h"
 #include "people.h"
-#include "poll.h"
+#include "events.h"
 #include "report.h"
 #include "share.h"
+
+#define NONSENSE_NS 1000000000ull /* between two reports of one share */
 
 static struct share *shares;
 static struct card *cards;
@@ -77,17 +79,22 @@ static void refresh(struct share *s)
     report("event\t%s\tlimits\t%llu", s->name, (unsigned long long)s->generation);
 }
 
+static void report_nonsense(const struct share *s, struct seat *seat, uint64_t now)
+{
+    if (!seat->member.nonsense || now < seat->told_ns + NONSENSE_NS)
+        return;
+    report("event\t%s\tnonsense\t%u", s->name, seat->member.nonsense);
+    seat->member.nonsense = 0;
+    seat->told_ns = now;
+}
+
 static void publish(struct share *s, const struct card *card, uint64_t now)
 {
-    for (uint32_t d = 0; d < s->devices; d++) {
-        if (s->seat[d].card != card)
-            continue;
-        share_tell(s, d, now);
-        if (s->seat[d].member.nonsense) {
-            report("event\t%s\tnonsense\t%u", s->name, d);
-            s->seat[d].member.nonsense = 0;
+    for (uint32_t d = 0; d < s->devices; d++)
+        if (s->seat[d].card == card) {
+            share_tell(s, d, now);
+            report_nonsense(s, &s->seat[d], now);
         }
-    }
 }
 
 static void decide(struct card *card)

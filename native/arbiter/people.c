@@ -9,7 +9,7 @@
 
 #include "guard.h"
 #include "ledger.h"
-#include "poll.h"
+#include "events.h"
 #include "report.h"
 #include "self.h"
 

@@ -2,11 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#define ANSWER_WAIT_MS 100
+
 static unsigned long lost;
+static int is_unread; /* an answer was waited for in vain */
 
 void report_start(void)
 {
@@ -22,6 +27,7 @@ static int put(const char *line, int size)
     do
         wrote = write(STDOUT_FILENO, line, (size_t)size);
     while (wrote < 0 && errno == EINTR);
+    is_unread = wrote == size ? 0 : is_unread;
     return wrote == size;
 }
 
@@ -31,6 +37,13 @@ static void tell_lost(void)
     int size = snprintf(line, sizeof line, "lost\t%lu\n", lost);
     if (lost && put(line, size))
         lost = 0;
+}
+
+static void wait_for_room(const char *line)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (strncmp(line, "event\t", 6) && !is_unread)
+        is_unread = poll(&out, 1, ANSWER_WAIT_MS) == 0;
 }
 
 void report(const char *format, ...)
@@ -44,6 +57,7 @@ void report(const char *format, ...)
         return;
     size = size < (int)sizeof line - 1 ? size : (int)sizeof line - 2;
     line[size++] = '\n';
+    wait_for_room(line);
     tell_lost();
     if (lost || !put(line, size))
         lost++;

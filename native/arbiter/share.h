@@ -49,7 +49,7 @@ struct card {
 struct seat { /* an allocation on one card */
     struct arb_member member;
     struct card *card;
-    bool broken; /* its region was found damaged: it is told nothing more */
+    uint64_t told_ns; /* when nonsense in it was last reported */
 };
 
 struct share {

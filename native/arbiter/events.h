@@ -1,6 +1,6 @@
 /* One epoll for everything, and the one timer. */
-#ifndef GPUPOOL_ARBITER_POLL_H
-#define GPUPOOL_ARBITER_POLL_H
+#ifndef GPUPOOL_ARBITER_EVENTS_H
+#define GPUPOOL_ARBITER_EVENTS_H
 
 #include <stdint.h>
 

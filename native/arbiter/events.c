@@ -1,4 +1,4 @@
-#include "poll.h"
+#include "events.h"
 
 #include <errno.h>
 #include <stdlib.h>
