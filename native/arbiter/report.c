@@ -27,7 +27,6 @@ static int put(const char *line, int size)
     do
         wrote = write(STDOUT_FILENO, line, (size_t)size);
     while (wrote < 0 && errno == EINTR);
-    is_unread = wrote == size ? 0 : is_unread;
     return wrote == size;
 }
 
@@ -61,4 +60,6 @@ void report(const char *format, ...)
     tell_lost();
     if (lost || !put(line, size))
         lost++;
+    else
+        is_unread = 0; /* a short line about losses may fit where no other does, so it does not count */
 }

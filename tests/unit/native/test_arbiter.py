@@ -138,14 +138,15 @@ def test_an_agent_that_does_not_read_does_not_stop_it(program: Path, card: Card)
     arbiter = Arbiter(program)
     arbiter.add(share)
     assert arbiter.process.stdin
+    before = grant_beat(share)
     arbiter.process.stdin.write("status\n" * 3000)
     arbiter.process.stdin.flush()
-    peer = connect(share)
-    peer.send(bell(RING))
-    until = time.monotonic() + 10
-    while grant_beat(share) == 0 and time.monotonic() < until:
-        time.sleep(0.01)
-    assert grant_beat(share) > 0
+    with connect(share) as peer:
+        peer.send(bell(RING))
+        until = time.monotonic() + 10
+        while grant_beat(share) == before and time.monotonic() < until:
+            time.sleep(0.01)
+    assert grant_beat(share) > before
     while (line := arbiter.line())[0] != "lost":
         assert line[0] in ("share", "ok", "event")
         arbiter.process.stdin.write("status\n")
