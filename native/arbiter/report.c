@@ -41,8 +41,8 @@ static void tell_lost(void)
 static void wait_for_room(const char *line)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    if (strncmp(line, "event\t", 6) && !is_unread)
-        is_unread = poll(&out, 1, ANSWER_WAIT_MS) == 0;
+    if (strncmp(line, "event\t", 6)) /* a pipe is ready again when it has room for any line, not for a short one alone */
+        is_unread = poll(&out, 1, is_unread ? 0 : ANSWER_WAIT_MS) == 0;
 }
 
 void report(const char *format, ...)
@@ -60,6 +60,4 @@ void report(const char *format, ...)
     tell_lost();
     if (lost || !put(line, size))
         lost++;
-    else
-        is_unread = 0; /* a short line about losses may fit where no other does, so it does not count */
 }
