@@ -89,6 +89,18 @@ def test_several_processes_load_one_share_together(pool: RealPool) -> None:
     assert all(end["launches"] for end in ends)
 
 
+def test_the_gpu_time_that_its_fence_measured_is_in_the_books_when_it_has_ended(pool: RealPool) -> None:
+    done = pool.run("run", *SHARE, "--name", "counted", "--", *GPUPOOL, "burn", "--seconds", "1", "--kernel-us", "500")
+    assert done.returncode == 0, done.stderr
+
+    def delivered() -> int | None:
+        rows = pool.json("report", "--since", "1h", "--by", "job")["rows"]
+        found: list[int | None] = [row["delivered_gpu_milliseconds"] for row in rows if row["job_name"] == "counted"]
+        return found[0] if found else None
+
+    assert 100 <= pool.until(delivered, "measured GPU time in the books") <= 1500
+
+
 def test_outside_a_share_it_says_where_to_run(pool: RealPool) -> None:
     done = pool.run("burn", "--seconds", "0.1")
     if done.returncode != 0:  # there may be a driver on this machine

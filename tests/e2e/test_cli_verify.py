@@ -34,7 +34,7 @@ def test_memory_holds_on_the_card_that_is_named_and_the_report_says_so(pool: Rea
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads((tmp_path / "audit" / "verify.json").read_text())
     assert told["kept"] is True
-    assert {one["key"] for one in told["findings"]} == {"limit-seen", "limit-held", "neighbour-memory"}
+    assert {one["key"] for one in told["findings"]} == {"card-seen", "limit-seen", "limit-held", "neighbour-memory"}
     identity = told["identity"]
     assert (identity["card"], identity["simulated"], identity["quick"]) == ("sim-0:1", True, True)
     assert identity["fence"] in ("soft", "advisory")

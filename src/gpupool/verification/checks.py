@@ -69,7 +69,7 @@ FULL = Scale(
     quick=False, split=10.0, mixed=6.0, alone=2.5, beside=2.5, points=1.0, delivered=0.97, ratio=0.05, window_ns=S
 )
 QUICK = Scale(
-    quick=True, split=3.0, mixed=0.0, alone=1.2, beside=1.2, points=3.0, delivered=0.9, ratio=0.1, window_ns=S // 2
+    quick=True, split=2.5, mixed=0.0, alone=1.0, beside=1.0, points=3.0, delivered=0.9, ratio=0.1, window_ns=S // 2
 )
 
 
@@ -118,15 +118,24 @@ class Checks:
         refused = over.record.first("refused")
         if refused is None:
             raise over.silent("being refused")
-        seconds_ns = near.record.series()[-1].end_ns
-        near.loaded_for((seconds_ns - near.record.series()[0].begin_ns) / S + 0.5)
+        near.read(0)  # all that it has said by now: what counts is that it goes on after the refusal
+        so_far = near.record.series()
+        near.loaded_for((so_far[-1].end_ns - so_far[0].begin_ns) / S + 0.5)
         state = near.latest()["state"]
         self._judge_memory(over.card(), refused, near, state)
         self._stop(near)
 
     def _judge_memory(self, card: dict[str, Any], refused: dict[str, Any], near: Task, state: str) -> None:
-        share = self._share
+        share, granted = self._share, near.job["seats"][0]["uuid"]
         self._add(
+            Finding(
+                "card-seen",
+                "A program sees the card that was granted, by its uuid",
+                granted,
+                card["uuid"],
+                card["uuid"] == granted,
+                {"granted": granted, "seen": card["uuid"]},
+            ),
             Finding(
                 "limit-seen",
                 "A program sees its share as the card",
@@ -134,7 +143,7 @@ class Checks:
                 format_mib(card["total_bytes"]),
                 card["total_bytes"] == share,
                 {"share_bytes": share, "seen_bytes": card["total_bytes"], "free_bytes": card["free_bytes"]},
-            )
+            ),
         )
         given, most, least = refused["given_bytes"], share, card["free_bytes"] - 4 * MIB
         self._add(
@@ -423,8 +432,9 @@ class Checks:
         began = time.monotonic_ns()
         body = {"gpu_milli": milli, "memory_bytes": memory}
         told = self._bench.api.request("POST", f"jobs/{task.id}/resize", body, query={"wait_seconds": 5})
-        before = task.record.series()[-1].end_ns - task.record.series()[0].begin_ns
-        task.loaded_for(before / S + self._scale.beside)
+        task.read(0)
+        so_far = task.record.series()
+        task.loaded_for((so_far[-1].end_ns - so_far[0].begin_ns) / S + self._scale.beside)
         return began, told["applied_milliseconds"]
 
     def _judge_resize(
