@@ -92,6 +92,7 @@ class Load:
         self._batch, self._launches, self._work_ns = self._what()
         ahead = AHEAD_NS // max(self._work_ns, BATCH_NS) if plan.duty_milli == 1000 else 2
         self._depth = max(2, ahead)
+        self.start_ns = 0
         self.result: Result | None = None
 
     def _what(self) -> tuple[Callable[[c_void_p], None], int, int]:

@@ -225,12 +225,12 @@ def _load(driver: Any, options: argparse.Namespace, lines: _Lines) -> None:
         interval_ns=options.interval_ms * 10**6,
     )
     load = Load(driver, plan)
-    for number_, stretch in enumerate(load.run()):
+    for stretch in load.run():
         rate = None if plan.copy_bytes else round(stretch.rate, 4)
         busy = stretch.busy_ns / (stretch.end_ns - stretch.begin_ns)
         lines.say(
             "stretch",
-            _stretch(number_, options.interval_ms, rate, busy),
+            _stretch((stretch.end_ns - load.start_ns) / 1e9, rate, busy),
             begin_ns=stretch.begin_ns,
             end_ns=stretch.end_ns,
             rate=rate,
@@ -255,8 +255,8 @@ def _load(driver: Any, options: argparse.Namespace, lines: _Lines) -> None:
     )
 
 
-def _stretch(number_: int, interval_ms: int, rate: float | None, busy: float) -> str:
-    at = f"{(number_ + 1) * interval_ms / 1000:6.1f} s"
+def _stretch(seconds: float, rate: float | None, busy: float) -> str:
+    at = f"{seconds:6.1f} s"
     return (
         f"{at}  busy {busy * 100:5.1f} %"
         if rate is None
