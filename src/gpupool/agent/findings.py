@@ -58,6 +58,29 @@ class Comparison:
     findings: tuple[Finding, ...] = ()
     unaccounted: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
+    def confirmed(self, again: Comparison) -> Comparison:
+        """What a second look says too. Memory taken and given back between two readings of the ledger is in neither,
+        and the processes of a card are not read at one instant: a single look can be wrong, and each later one less.
+        """
+        said = {(finding.kind, finding.pid) for finding in again.findings}
+        return Comparison(
+            tuple(finding for finding in self.findings if (finding.kind, finding.pid) in said),
+            {uuid: _least(sizes, again.unaccounted.get(uuid, {})) for uuid, sizes in self.unaccounted.items()},
+        )
+
+    def beyond(self, known: Mapping[str, Mapping[int, int]]) -> int:
+        """How many bytes more than `known` of one process on one card, at most."""
+        more = (
+            size - known.get(uuid, {}).get(pid, 0)
+            for uuid, sizes in self.unaccounted.items()
+            for pid, size in sizes.items()
+        )
+        return max(more, default=0)
+
+
+def _least(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
+    return {pid: min(size, other[pid]) for pid, size in one.items() if pid in other}
+
 
 class Shrunk:
     """What jobs hold beyond shares that were made smaller under them: theirs to keep, but not to grow again.

@@ -17,6 +17,7 @@ from gpupool.agent.usage import read_processes, trees
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
 from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.regions import CDeviceLimit, CLimits
 from gpupool.model.device import DeviceUsage, Process
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from tests.support.supervised import until
@@ -36,11 +37,14 @@ class Card(SimulatedProbe):
     def __init__(self) -> None:
         super().__init__(MACHINE)
         self.on_card: dict[int, int] = {}
+        self.glimpses: list[dict[int, int]] = []
+        """What it says once each, before that."""
         self.looks = 0
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
         self.looks += 1
-        return {CARD.uuid: DeviceUsage(processes=tuple(Process(pid, None, None, n) for pid, n in self.on_card.items()))}
+        here = self.glimpses.pop(0) if self.glimpses else self.on_card
+        return {CARD.uuid: DeviceUsage(processes=tuple(Process(pid, None, None, n) for pid, n in here.items()))}
 
 
 class Looked:
@@ -112,6 +116,19 @@ def test_processes_of_others_and_the_dead_are_nobodys_business(looked: Looked) -
     looked.card.on_card = {os.getpid(): 5000 * MIB, 2**22 + 1: 5000 * MIB}
     looked.reconciler.look()
     assert looked.told == []
+
+
+@pytest.mark.parametrize("looked", ["kill"], indirect=True)
+def test_what_only_one_look_of_several_saw_is_neither_told_nor_charged_nor_answered(looked: Looked) -> None:
+    """Memory that a program takes and gives back between two readings of its ledger."""
+    looked.begin()
+    looked.card.glimpses = [{looked.pids[0]: 2000 * MIB}]
+    looked.reconciler.look()
+    assert looked.card.glimpses == []
+    assert (looked.told, looked.killed) == ([], [])
+    limits = (looked.share / "limits").read_bytes()
+    at = CLimits.device.offset + CDeviceLimit.overhead_bytes.offset
+    assert limits[at : at + 8] == bytes(8)
 
 
 @pytest.mark.parametrize("looked", ["kill"], indirect=True)
