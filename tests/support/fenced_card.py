@@ -26,10 +26,11 @@ LOAD = REPOSITORY / "tests/unit/native/fence_load.c"
 DRIVER = "libcuda.so.1"
 
 
-def build_load(directory: Path) -> Path:
+def build_load(directory: Path, source: Path = LOAD) -> Path:
     """The program that launches: see its head."""
-    program = directory / "fence_load"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, LOAD, "-ldl"], check=True)
+    program = directory / source.stem
+    options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["cc", *options, "-o", program, source, "-ldl", "-lpthread"], check=True)
     return program
 
 

@@ -62,6 +62,13 @@ static enum limiter_verdict ask(struct limiter_card *card, const struct limiter_
     return limiter_admit(card, cost, now);
 }
 
+/* Whether it is held back by its own share: nobody else has the card. */
+static bool is_used_up(const struct limiter_card *card, enum limiter_verdict verdict)
+{
+    uint32_t holder = atomic_load(&card->grant->holder);
+    return holder == FENCE_USED_UP || (holder == FENCE_HOLDING && verdict == LIMITER_WAIT_GRANT);
+}
+
 static void count_wait(struct limiter_card *card, uint64_t waited, bool used_up)
 {
     atomic_fetch_add(&card->slot->wait_ns, waited);
@@ -81,7 +88,7 @@ static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct g
         enum limiter_verdict verdict = ask(card, cost, now);
         if (verdict == LIMITER_GO)
             break;
-        used_up |= atomic_load(&card->grant->holder) == FENCE_USED_UP;
+        used_up |= is_used_up(card, verdict);
         uint64_t ns = wait_for(card, index, verdict, since, now);
         if (!rung)
             harvest_ring(&g->harvest);

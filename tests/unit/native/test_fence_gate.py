@@ -87,6 +87,35 @@ def test_captured_work_is_charged_when_its_graph_is_launched_and_not_before(load
     assert counted(share) == pytest.approx(500_000, rel=0.2)
 
 
+@pytest.mark.parametrize("gpu_milli", [1000, 500])
+def test_threads_streams_and_contexts_that_come_and_go_leave_nothing_in_flight(
+    tmp_path: Path, card: Card, arbiter: Arbiter, gpu_milli: int
+) -> None:
+    share = card.share("a", gpu_milli)
+    arbiter.add(share)
+    storm = build_load(tmp_path, Path(__file__).parent / "fence_gate_storm.c")
+    with running(storm, share, card, 3, "stay") as process:
+        assert process.stdout
+        launched = int(process.stdout.readline())
+        ((used,),) = [list(each.devices.values()) for each in share.usage().processes]
+        assert used.launches == launched
+        assert used.inflight_ns == 0
+        assert used.waiters == 0
+        assert used.gpu_ns == counted(share)
+        assert used.gpu_ns >= launched * 5_000 * 0.9
+
+
+def test_what_waits_for_its_own_share_is_told_from_what_waits_for_others(
+    load: Path, card: Card, arbiter: Arbiter
+) -> None:
+    share = card.share("a", 200)
+    arbiter.add(share)
+    run_one(load, card, share, SMALL, 0.5, 0, 0, "kernel")
+    arbiter.await_event("a", "cleared")
+    (departed,) = share.usage().departed.values()
+    assert departed.wait_ns >= departed.throttled_ns >= departed.wait_ns / 2
+
+
 def test_copies_are_charged(load: Path, card: Card) -> None:
     share = card.share("a", 1000)
     run_one(load, card, share, SMALL, 0, 50, 0, "copy")
