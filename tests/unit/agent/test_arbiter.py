@@ -74,11 +74,12 @@ def test_nothing_runs_before_the_first_allocation_and_after_the_last(speaker: Sp
 
 def test_one_that_is_killed_is_started_again_and_told_everything(speaker: Speaker) -> None:
     add(speaker, "al-1")
-    until(lambda: add(speaker, "al-2"))
+    add(speaker, "al-2")
+    both = {"add al-1 /al-1/share /al-1/usage", "add al-2 /al-2/share /al-2/usage"}
+    until(lambda: set(speaker.heard_by_the_last()) == both, "the first arbiter with both")
     first = speaker.arbiter.pid()
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    both = {"add al-1 /al-1/share /al-1/usage", "add al-2 /al-2/share /al-2/usage"}
     until(lambda: speaker.starts() == 2 and set(speaker.heard_by_the_last()) == both, "a second arbiter with both")
     assert speaker.arbiter.pid() != first
     assert until(lambda: speaker.arbiter.changed("al-2"))
