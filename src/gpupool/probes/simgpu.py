@@ -2,7 +2,8 @@
 
 The file is what every simulated driver and NVML maps (native/simgpu/model/model.h). Needs none of the compiled
 parts. What is read is as of the last time that any process looked at its cards: the engine has no thread of its own.
-Anybody in the pool can write all of the file, so nothing in it is believed further than a table index.
+Anybody in the pool can write all of the file, so nothing in it is believed further than a table index; and it is read,
+never mapped here, since anybody can cut it short too, which would be a bus error.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import mmap
 import os
 import signal
 import time
@@ -82,7 +82,7 @@ def ensure_machine(path: Path, machine: Machine) -> bool:
 
 
 class SimulatedMachine:
-    """One machine file, mapped. Use as a context manager, or `close`.
+    """One machine file, open. Use as a context manager, or `close`.
 
     Raises FileNotFoundError, or BadMachine when it is damaged or of another layout.
     """
@@ -90,9 +90,7 @@ class SimulatedMachine:
     def __init__(self, path: Path, processes: ProcessTable | None = None) -> None:
         self._path = path
         self._processes = processes or ProcessTable()
-        self._memory = _map(path)
-        self._words = memoryview(self._memory).cast("Q")
-        self._halves = memoryview(self._memory).cast("I")
+        self._words, self._halves = _Numbers(path, 8), _Numbers(path, 4)
         try:
             self._check()
         except BadMachine:
@@ -106,20 +104,22 @@ class SimulatedMachine:
         self.close()
 
     def close(self) -> None:
-        self._words.release()
-        self._halves.release()
-        self._memory.close()
+        self._words.close()
+        self._halves.close()
 
     def _check(self) -> None:
-        header = layout.Header.from_buffer_copy(self._memory)
+        header = layout.Header.from_buffer_copy(self._words.part(0, ctypes.sizeof(layout.Header)))
         found = (header.magic, header.layout, header.size)
         if found != (layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.MachineFile)) or header.cards > layout.CARDS:
             raise BadMachine(f"{self._path} is no simulated machine, or one of another layout")
         self.boot = bytes(header.boot)
         self._virtual = header.clock == layout.CLOCK_VIRTUAL
-        cards = (layout.Card.from_buffer_copy(self._memory, _at_card(i)) for i in range(header.cards))
+        cards = (self._card(i) for i in range(header.cards))
         self.cards = tuple(_told(card, i) for i, card in enumerate(cards))
         self._index = {card.uuid: card.index for card in self.cards}
+
+    def _card(self, index: int) -> layout.Card:
+        return layout.Card.from_buffer_copy(self._words.part(_at_card(index), ctypes.sizeof(layout.Card)))
 
     # --- reading ---
 
@@ -136,7 +136,7 @@ class SimulatedMachine:
     def usage(self, uuid: str) -> DeviceUsage:
         """As NVML would say it: percent of a second in which something ran, up to 400 ms ago."""
         card = self._index[uuid]
-        raw = layout.Card.from_buffer_copy(self._memory, _at_card(card))
+        raw = self._card(card)
         if raw.lost:
             return DeviceUsage()
         uses = self.processes(uuid)
@@ -176,7 +176,7 @@ class SimulatedMachine:
 
     def _use(self, slot: int, card: int) -> ProcessUse | None:
         kinds = (slot + layout.Process.memory.offset) // 8 + card * layout.KINDS
-        memory = sum(self._words[kinds : kinds + layout.KINDS])
+        memory = sum(self._words.several(kinds, layout.KINDS))
         halves = self._halves[(slot + layout.Process.context.offset) // 4 + card // 2]
         context = (halves >> 16 * (card % 2) & 0xFFFF) - 1
         if not memory and context < 0:
@@ -195,7 +195,7 @@ class SimulatedMachine:
         end = self.now_ns() // _UPDATE_NS * _UPDATE_NS - _UPDATE_NS
         busy = 0
         for n in range(layout.SAMPLES):
-            number, ns = self._words[samples // 8 + 2 * n : samples // 8 + 2 * n + 2]
+            number, ns = self._words.several(samples // 8 + 2 * n, 2)
             if end - _WINDOW_NS <= number * layout.SAMPLE_NS < end:
                 busy += ns
         return min(busy * 100 // _WINDOW_NS, 100)
@@ -232,7 +232,7 @@ class SimulatedMachine:
 
     def condition(self, uuid: str) -> tuple[bool, bool, int | None]:
         """Whether the card is lost, whether it needs a reset, and its last XID."""
-        card = layout.Card.from_buffer_copy(self._memory, _at_card(self._index[uuid]))
+        card = self._card(self._index[uuid])
         return bool(card.lost), bool(card.needs_reset), card.last_xid or None
 
     def _inject(self, uuid: str, kind: int, *, xid: int = 0, error: int = 0, pid: int = 0, count: int = 0) -> None:
@@ -242,7 +242,7 @@ class SimulatedMachine:
             number = self._words[_H_FAULTS]
             at = layout.Header.fault.offset + number % layout.FAULTS * ctypes.sizeof(layout.Fault)
             fault = layout.Fault(self.now_ns(), card, xid, error, pid, kind, count)
-            self._memory[at : at + ctypes.sizeof(fault)] = bytes(fault)
+            self._words.write(at, bytes(fault))
             self._mark(uuid, fault)
             self._words[_H_FAULTS] = number + 1
             self._halves[_H_WAKE] = (self._halves[_H_WAKE] + 1) & 0xFFFFFFFF
@@ -282,11 +282,34 @@ def _at_engine_card(index: int) -> int:
     return layout.MachineFile.engine.offset + layout.Engine.card.offset + index * ctypes.sizeof(layout.EngineCard)
 
 
-def _map(path: Path) -> mmap.mmap:
-    with path.open("r+b") as file:
-        if os.fstat(file.fileno()).st_size < ctypes.sizeof(layout.MachineFile):
-            raise BadMachine(f"{path} is no simulated machine: too short")
-        return mmap.mmap(file.fileno(), ctypes.sizeof(layout.MachineFile))
+class _Numbers:
+    """A file as an array of little-endian numbers of `size` bytes. Raises BadMachine where it is cut short."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path, self._size = path, size
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def part(self, at: int, length: int) -> bytes:
+        found = os.pread(self._descriptor, length, at)
+        if len(found) < length:
+            raise BadMachine(f"{self._path} is no simulated machine: it ends within byte {at + len(found)}")
+        return found
+
+    def write(self, at: int, content: bytes) -> None:
+        os.pwrite(self._descriptor, content, at)
+
+    def several(self, index: int, count: int) -> tuple[int, ...]:
+        found = self.part(index * self._size, count * self._size)
+        return tuple(int.from_bytes(found[i : i + self._size], "little") for i in range(0, len(found), self._size))
+
+    def __getitem__(self, index: int) -> int:
+        return self.several(index, 1)[0]
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.write(index * self._size, value.to_bytes(self._size, "little"))
 
 
 def _lives(owner: int) -> bool:

@@ -253,3 +253,11 @@ def test_a_card_made_to_fail_in_its_file_is_an_event_for_the_probe(
     assert probe.health()[SECOND][0] is Health.FAILED
     machine.heal(SECOND)
     assert probe.wait_events(0) == (HealthEvent(SECOND, Health.OK, ""),)
+
+
+def test_a_file_that_is_cut_short_while_it_is_open_is_an_answer_and_no_crash(
+    path: Path, machine: SimulatedMachine
+) -> None:
+    os.truncate(path, 8192)
+    with pytest.raises(BadMachine, match="it ends within byte 8192"):
+        machine.busy_ns(FIRST)
