@@ -51,10 +51,16 @@ static bool idle(const struct arb_member *m)
     return m->seen.waiters == 0 && m->seen.inflight_ns == 0;
 }
 
+/* A fixed share of the whole card asks nobody; that it runs is seen by what it has in flight. */
+static bool runs_unasked(const struct arb_member *m)
+{
+    return capped(m) && m->limits.gpu_milli >= 1000 && m->seen.inflight_ns > 0;
+}
+
 static bool others_want(const struct arb_card *card, const struct arb_member *but)
 {
     for (const struct arb_member *m = card->members; m; m = m->next)
-        if (m != but && wants(m))
+        if (m != but && (wants(m) || runs_unasked(m)))
             return true;
     return false;
 }
@@ -167,9 +173,18 @@ static bool by_promise(const struct arb_member *m)
     return promised(m) && net(m) >= 0;
 }
 
-static bool may_run(const struct arb_member *m)
+/* Nothing is left of a card that somebody uses whole. */
+static bool is_leftover(const struct arb_card *card)
 {
-    return by_promise(m) || !capped(m);
+    for (const struct arb_member *m = card->members; m; m = m->next)
+        if (runs_unasked(m))
+            return false;
+    return true;
+}
+
+static bool may_run(const struct arb_card *card, const struct arb_member *m)
+{
+    return by_promise(m) || (!capped(m) && is_leftover(card));
 }
 
 /* Whether `a` goes before `b`; both may run. */
@@ -190,7 +205,7 @@ static struct arb_member *first(const struct arb_card *card, const struct arb_me
 {
     struct arb_member *best = NULL;
     for (struct arb_member *m = card->members; m; m = m->next)
-        if (m != but && (wants(m) || m == also) && may_run(m) && (!best || before(m, best)))
+        if (m != but && (wants(m) || m == also) && may_run(card, m) && (!best || before(m, best)))
             best = m;
     return best;
 }

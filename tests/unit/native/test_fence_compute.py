@@ -1,5 +1,6 @@
 """What the product promises of shared compute, on virtual time: the shipped code on the simulated card's engine."""
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,6 +116,13 @@ def test_best_effort_gets_nothing_where_nothing_is_left(simulation: Path) -> Non
     assert outcome.share("c", SETTLED_MS) <= 0.02
 
 
+def test_best_effort_gives_way_to_a_whole_card_that_asks_nobody(simulation: Path) -> None:
+    tenants = [Tenant("whole", 1.0, options="start_ms=1000"), Tenant("rest", 0.0, "best-effort")]
+    outcome = simulate(simulation, tenants, 4)
+    assert outcome.share("rest", 100, 1000) >= 0.97
+    assert outcome.share("whole", 1200) >= 0.97
+
+
 def test_what_nobody_is_promised_is_divided_by_weight(simulation: Path) -> None:
     tenants = [Tenant("a", 0.2, "burst", options="weight=1"), Tenant("b", 0.2, "burst", options="weight=2")]
     outcome = simulate(simulation, tenants, 6)
@@ -228,6 +236,29 @@ def test_a_resize_holds_within_200_ms(simulation: Path, before: float, after: fl
     assert outcome.worst_error("a", before, 1000, 500, 2000) <= 3
     assert outcome.worst_error("a", after, 1000, 2200) <= 3
     assert abs(outcome.share("a", 2200, 2400) - after) <= 0.11  # a quantum more or less in 200 ms
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(simulation: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    left, tenants = 1000, []
+    for number in range(chance.randint(2, 6)):
+        milli = chance.randrange(0, left + 1, 50)
+        left -= milli
+        sharing = chance.choice(("fixed", "burst")) if milli else "best-effort"
+        options = f"weight={chance.randint(1, 5)} priority={chance.randint(0, 2)} processes={chance.randint(1, 2)}"
+        work = chance.choice((SMALL, SPREAD, "g3ms", "k9ms", LONG))
+        tenants.append(Tenant(f"t{number}", milli / 1000, sharing, work, options))
+    outcome = simulate(simulation, tenants, 4)
+    assert sum(outcome.share(tenant.name) for tenant in tenants) <= 1.0001
+    for tenant in tenants:
+        shares = outcome.shares(tenant.name, 1000, 1000)
+        if tenant.share:
+            assert min(shares) >= tenant.share - 0.045, tenants  # a kernel of 20 ms of each of two processes
+        if tenant.sharing == "fixed":
+            assert max(shares) <= tenant.share + 0.045, tenants
+    if any(tenant.sharing != "fixed" for tenant in tenants):
+        assert sum(outcome.share(tenant.name, 1000) for tenant in tenants) >= 0.97, tenants
 
 
 def test_nobody_is_asked_anything_while_nothing_runs(simulation: Path) -> None:
