@@ -295,7 +295,7 @@ class _Numbers:
     def part(self, at: int, length: int) -> bytes:
         found = os.pread(self._descriptor, length, at)
         if len(found) < length:
-            raise BadMachine(f"{self._path} is cut short: no {length} bytes at {at}")
+            raise BadMachine(f"{self._path} is no simulated machine: it is cut short, no {length} bytes at {at}")
         return found
 
     def write(self, at: int, content: bytes) -> None:
