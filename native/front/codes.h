@@ -51,6 +51,7 @@ static const struct {
     {"GP-5007", 7, true},
     {"GP-5008", 7, true},
     {"GP-5009", 7, true},
+    {"GP-5010", 1, false},
     {"GP-5900", 1, false},
 };
 
