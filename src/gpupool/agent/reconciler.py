@@ -22,7 +22,7 @@ from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
-from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, read_limits, read_usage, write_overhead
+from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, check_grants, read_limits, read_usage, write_overhead
 from gpupool.probes.contract import HeldUp, Machine, Probe, TimesProcesses
 
 BUSY_SECONDS: Final = 0.4
@@ -181,7 +181,7 @@ class Reconciler:
     ) -> None:
         after = _usage(known)
         result = Comparison()
-        findings = _limits_changed(known)
+        findings = [*_limits_changed(known), *_grants_damaged(known)]
         if isinstance(before, str) or isinstance(after, str):
             findings.append(Finding("region", after if isinstance(after, str) else str(before)))
         else:
@@ -266,6 +266,15 @@ def _limits_changed(known: FencedFiles) -> list[Finding]:
     except (OSError, RegionDamaged) as error:
         return [Finding("limits", f"its limits page was changed: {error}")]
     return [Finding("limits", "its limits page says other than what was granted")]
+
+
+def _grants_damaged(known: FencedFiles) -> list[Finding]:
+    """Who has the page mapped keeps it; who starts now gets no card."""
+    try:
+        check_grants(known.grants)
+    except (OSError, RegionDamaged) as error:
+        return [Finding("grants", f"its grants page was changed: {error}")]
+    return []
 
 
 def freeze(supervisor_pid: int) -> frozenset[int]:

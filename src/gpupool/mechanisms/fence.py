@@ -210,6 +210,7 @@ class FencedFiles:
     """Where the files of a fenced allocation are and what they must say."""
 
     limits: Path
+    grants: Path
     usage: Path
     uuids: tuple[str, ...]
     wanted: Limits
@@ -224,8 +225,9 @@ def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
         return None
     folder, limits = book.folder(allocation), _limits_of(note.made)
     uuids = tuple(device.uuid for device in limits.devices)
+    share, usage = folder / "share", folder / "usage"
     simulated = any(bool(device["simulated"]) for device in note.made["share"]["devices"])
-    return FencedFiles(folder / "share/limits", folder / "usage/region", uuids, limits, simulated)
+    return FencedFiles(share / "limits", share / "grants", usage / "region", uuids, limits, simulated)
 
 
 def shared_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:

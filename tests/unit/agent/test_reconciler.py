@@ -173,7 +173,13 @@ def state_of(pid: int) -> str:
 
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
-    [("limits", b"", "limits"), ("limits", None, "limits"), ("../usage/region", b"", "region")],
+    [
+        ("limits", b"", "limits"),
+        ("limits", None, "limits"),
+        ("grants", b"", "grants"),
+        ("grants", b"GPPGRNT2" + bytes(4088), "grants"),
+        ("../usage/region", b"", "region"),
+    ],
 )
 def test_files_that_were_changed_are_found(looked: Looked, name: str, content: bytes | None, kind: str) -> None:
     looked.begin()
