@@ -23,6 +23,7 @@ from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
 from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, check_grants, read_limits, read_usage, write_overhead
+from gpupool.model.device import DeviceUsage
 from gpupool.probes.contract import HeldUp, Machine, Probe, TimesProcesses
 
 BUSY_SECONDS: Final = 0.4
@@ -67,6 +68,9 @@ class Reconciler:
         self._turn = 0
         self._libraries: dict[str, frozenset[int]] = {}
         self._told: dict[str, set[tuple[str, int]]] = {}
+        self._unasked: dict[str, str] = {}
+        """Nodes whose cards could not be asked at the last look, and why not."""
+        self._unseen: set[str] = set()
         self._shrunk = Shrunk()
         self._unaccounted: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._wake = threading.Condition()
@@ -124,6 +128,7 @@ class Reconciler:
         self._busy = False
         for one, known in looked:
             self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}))
+        self._tell_unseen(looked)
         live = {one.allocation for one in jobs}
         self._shrunk.forget(live)
         for kept in (self._told, self._unaccounted, self._libraries, self._files):
@@ -161,9 +166,8 @@ class Reconciler:
         roots = frozenset(one.supervisor_pid for one, _ in pairs)
         found: dict[int, dict[str, list[CardProcess]]] = {}
         for node, uuids in by_node.items():
-            probe = self._probes[node]
-            times = probe.process_times(sorted(uuids)) if isinstance(probe, TimesProcesses) else {}
-            for uuid, usage in probe.observe(sorted(uuids)).items():
+            usages, times = self._asked(node, sorted(uuids))
+            for uuid, usage in usages.items():
                 for process in usage.processes or ():
                     root = next((pid for pid in process_look.parents(process.pid) if pid in roots), None)
                     if root is not None and process_look.is_alive(process.pid):
@@ -171,6 +175,32 @@ class Reconciler:
                         here = CardProcess(process_look.names(process.pid), process.memory_bytes or 0, had)
                         found.setdefault(root, {}).setdefault(uuid, []).append(here)
         return found
+
+    def _asked(
+        self, node: str, uuids: Sequence[str]
+    ) -> tuple[Mapping[str, DeviceUsage], Mapping[str, Mapping[int, int]]]:
+        """What the cards of one node say; nothing when they cannot be asked, which must not hide the other nodes'."""
+        probe = self._probes[node]
+        try:
+            times = probe.process_times(uuids) if isinstance(probe, TimesProcesses) else {}
+            usages = probe.observe(uuids)
+        except (GpupoolError, OSError) as error:
+            self._unasked[node] = str(error)
+            return {}, {}
+        self._unasked.pop(node, None)
+        return usages, times
+
+    def _tell_unseen(self, looked: Iterable[tuple[FencedJob, FencedFiles]]) -> None:
+        """Nobody is ended for it: whose doing it is that cards cannot be asked is not known."""
+        unseen = set()
+        for one, known in looked:
+            nodes = {self._node_of.get(uuid, "") for uuid in known.uuids}
+            for node in nodes & self._unasked.keys():
+                unseen.add(one.allocation)
+                if one.allocation not in self._unseen:
+                    log.warning("job %s: its cards cannot be asked: %s", one.job, self._unasked[node])
+                    self._tell(one, Finding("unseen", f"its cards cannot be asked: {self._unasked[node]}"), "warn")
+        self._unseen = unseen
 
     def _look_at(
         self,

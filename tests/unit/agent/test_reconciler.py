@@ -14,6 +14,7 @@ import pytest
 from gpupool.agent.findings import Finding
 from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, FencedJob, Reconciler, freeze
 from gpupool.agent.usage import read_processes, trees
+from gpupool.base.errors import BadMachine
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
 from gpupool.mechanisms.fence import Fence
@@ -37,12 +38,15 @@ class Card(SimulatedProbe):
     def __init__(self) -> None:
         super().__init__(MACHINE)
         self.on_card: dict[int, int] = {}
+        self.ill = ""
         self.glimpses: list[dict[int, int]] = []
         """What it says once each, before that."""
         self.looks = 0
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
         self.looks += 1
+        if self.ill:
+            raise BadMachine(self.ill)
         here = self.glimpses.pop(0) if self.glimpses else self.on_card
         return {CARD.uuid: DeviceUsage(processes=tuple(Process(pid, None, None, n) for pid, n in here.items()))}
 
@@ -191,6 +195,22 @@ def test_files_that_were_changed_are_found(looked: Looked, name: str, content: b
     path.write_bytes(content)
     looked.reconciler.look()
     assert looked.told == [(kind, "warn")]
+
+
+@pytest.mark.parametrize("looked", ["kill"], indirect=True)
+def test_cards_that_cannot_be_asked_are_told_once_and_nobody_is_ended_for_it(looked: Looked) -> None:
+    looked.begin()
+    looked.card.ill = "its file is damaged"
+    for _ in range(3):
+        looked.reconciler.look()
+    assert (looked.told, looked.killed) == ([("unseen", "warn")], [])
+    (looked.share / "grants").write_bytes(b"")  # what lies in files is seen all the same
+    looked.reconciler.look()
+    assert looked.told[1:] == [("grants", "kill")]
+    looked.card.ill = ""
+    looked.card.on_card = {looked.pids[0]: 10 * MIB}
+    looked.reconciler.look()
+    assert looked.told[2:] == [("unregistered", "kill")]
 
 
 def test_what_the_ledger_does_not_know_is_a_figure(looked: Looked) -> None:
