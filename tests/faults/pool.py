@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,10 +56,15 @@ class Supervisor:
 
 
 class FaultPool:
-    """One state directory and whatever serves it now. `sim` names one simulated machine, or several."""
+    """One state directory and whatever serves it now. `sim` names one simulated machine, or several; `options` are
+    more words for `gpupool up`.
+    """
 
-    def __init__(self, state_dir: Path, *, sim: str = "2x4xL40S", separate_agent: bool = False) -> None:
+    def __init__(
+        self, state_dir: Path, *, sim: str = "2x4xL40S", separate_agent: bool = False, options: Sequence[str] = ()
+    ) -> None:
         self.paths, self.sim, self.separate_agent = PoolPaths(state_dir), sim, separate_agent
+        self._options = tuple(options)
         self.settings = ClientSettings(state_dir=str(state_dir))
         self._agent: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
@@ -79,7 +84,7 @@ class FaultPool:
             self._up_without_agent(faults)
             return
         done = subprocess.run(
-            [GPUPOOL, "up", "-d", "--state-dir", str(self.paths.root), "--sim", self.sim],
+            [GPUPOOL, "up", "-d", "--state-dir", str(self.paths.root), "--sim", self.sim, *self._options],
             env=environment(**faults), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, f"gpupool up -d: {done.returncode}: {done.stderr}{self.log_tail()}"
@@ -186,6 +191,12 @@ class FaultPool:
             return False
         self.end_agent()
         return True
+
+    def agent_pid(self) -> int | None:
+        """Of whoever starts jobs: the agent apart, or the server with its own."""
+        if not self.separate_agent:
+            return self.server_pid()
+        return self._agent.pid if self._agent is not None and self._agent.poll() is None else None
 
     def agent_runs(self) -> bool:
         """Whether the agent apart runs; one inside the server has no word of its own."""
