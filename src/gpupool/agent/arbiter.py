@@ -97,7 +97,7 @@ class Arbiter:
     # One thread from the first allocation to the last ------------------------------------------------------
 
     def _run(self) -> None:
-        while (process := self._begin()) is not None:
+        while (process := self._begun()) is not None:
             began = time.monotonic()
             if process.stdout is not None:
                 self._listen(process.stdout)
@@ -112,6 +112,16 @@ class Arbiter:
             if again:
                 log.warning("the arbiter ended with status %d; it is started again", status)
                 self._closing.wait(self._backoff.pause())
+
+    def _begun(self) -> subprocess.Popen[str] | None:
+        """A machine that is short of memory or descriptors may have some again later."""
+        while True:
+            try:
+                return self._begin()
+            except OSError as error:
+                pause = self._backoff.pause()
+                log.warning("the arbiter could not be started, again in %.2f s: %s", pause, error)
+                self._closing.wait(pause)
 
     def _begin(self) -> subprocess.Popen[str] | None:
         """Start it and tell it everything; None when there is nothing to divide for any more."""

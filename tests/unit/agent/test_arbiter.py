@@ -121,3 +121,15 @@ def test_it_ends_with_its_agent(speaker: Speaker) -> None:
     pid = int(speaker.log.read_text().split()[1])
     until(lambda: not is_alive(pid), "the arbiter's end")
     assert speaker.heard()[-1] == "end"
+
+
+def test_an_arbiter_that_could_not_be_started_is_tried_again_and_told_all(
+    speaker: Speaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = speaker.program.rename(speaker.program.with_name("away"))
+    add(speaker, "a")
+    add(speaker, "b")
+    until(lambda: "could not be started" in caplog.text, "the first failure")
+    away.rename(speaker.program)
+    until(lambda: len(speaker.heard_by_the_last()) == 2, "both told")
+    assert sorted(line.split()[1] for line in speaker.heard()) == ["a", "b"]
