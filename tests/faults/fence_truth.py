@@ -53,9 +53,15 @@ class Card:
         return [use for use in found if job is None or self._jobs[use.pid] == job]
 
     def bytes_by_job(self) -> Counter[str]:
+        """At one instant: processes are read one after the other, and what one gave back the next may have taken, so
+        only what two readings agree on counts.
+        """
+        before, found = None, self.processes()
+        while before != (now := {use.pid: use.memory_bytes for use in found}):
+            before, found = now, self.processes()
         held: Counter[str] = Counter()
-        for use in self.processes():
-            held[self._jobs[use.pid]] += use.memory_bytes
+        for pid, size in now.items():
+            held[self._jobs[pid]] += size
         return held
 
     def gpu_ns(self, job: str) -> int:
