@@ -39,9 +39,7 @@ def main(words: list[str]) -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     launches = build(asked.out / "launches", HERE / "launches.c")
     figures: dict[str, Any] = {"machine": platform.platform(), "launch_bare": _json(os.environ.copy(), str(launches))}
-    calibration = calibrate(launches)
-    (asked.out / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
-    figures["calibration"] = calibration
+    figures["calibration"] = calibrate(launches, asked.out / "calibration.json")
     with pool() as env:
         figures |= measured(env, launches, asked.out)
     (asked.out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Final
+from uuid import UUID
 
 from gpupool.base.errors import CudaRefused, Unavailable
 
@@ -92,6 +93,19 @@ class Driver:
         self.call("cuDevicePrimaryCtxRetain", byref(self._context), self.device)
         self.make_current()
 
+    @staticmethod
+    def uuid_of(index: int) -> str:
+        """A card's uuid as GPU-xxxxxxxx-..., before there is a context. Raises as the constructor does."""
+        functions, device, raw = _load(), c_int(), ctypes.create_string_buffer(16)
+        for name, arguments in (
+            ("cuInit", (0,)),
+            ("cuDeviceGet", (byref(device), index)),
+            ("cuDeviceGetUuid", (raw, device)),
+        ):
+            if result := functions[name](*arguments):
+                raise refused(name, result)
+        return _printed(raw.raw)
+
     def call(self, name: str, *arguments: Any) -> None:
         """Call, and raise CudaRefused unless it succeeds."""
         result: int = self._functions[name](*arguments)
@@ -116,12 +130,10 @@ class Driver:
         self.call("cuDeviceGetUuid", raw, self.device)
         total = c_size_t()
         self.call("cuDeviceTotalMem_v2", byref(total), self.device)
-        text = raw.raw.hex()
-        uuid = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
         return {
             "driver_version": version.value,
             "card": name.value.decode(errors="replace"),
-            "uuid": f"GPU-{uuid}",
+            "uuid": _printed(raw.raw),
             "memory_bytes": total.value,
         }
 
@@ -184,6 +196,11 @@ class Driver:
         self.call("cuStreamEndCapture", stream, byref(graph))
         self.call("cuGraphInstantiateWithFlags", byref(executable), graph, 0)
         return executable
+
+
+def _printed(raw: bytes) -> str:
+    """As the driver's tools print a uuid."""
+    return f"GPU-{UUID(bytes=raw)}"
 
 
 def _load() -> dict[str, Any]:

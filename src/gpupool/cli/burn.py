@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from gpupool.base.errors import BadOption, GpupoolError
@@ -83,6 +84,7 @@ def register(parser: Parser) -> None:
         help="N processes do all this at once, as one job",
     )
     add("--over-allocate", action="store_true", help="take memory until it is refused, say how much that was, and end")
+    add("--costs", action="store_true", help="measure what a context takes and the step of allocations, and end")
     add("--crash", action="store_true", help="at the end write to an illegal address; exit code 1")
     add("--watch-memory", action="store_true", help="tell at once when the memory that the card shows changes")
     add(
@@ -154,6 +156,8 @@ class _Lines:
 
 
 def _burn(options: argparse.Namespace, lines: _Lines) -> int:
+    if options.costs:
+        return _costs(options.device, lines)
     from gpupool.burn.driver import Driver
 
     driver = Driver(options.device)
@@ -185,6 +189,21 @@ def _burn(options: argparse.Namespace, lines: _Lines) -> int:
         return _crash(driver, lines)
     for pointer in held:
         driver.free(pointer)
+    return 0
+
+
+def _costs(device: int, lines: _Lines) -> int:
+    from gpupool.burn.costs import measure
+
+    driver, found = measure(device)
+    identity = driver.identity()
+    text = (
+        f"{identity['card']}: a context takes {format_mib(found.context_bytes)} (by NVML, of this {found.by}), "
+        f"of which {format_mib(found.visible_bytes)} count here; allocations take "
+        f"steps of {format_mib(found.granule_bytes)}"
+    )
+    lines.say("costs", text, **asdict(found), **identity)
+    driver.close()
     return 0
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupool.base.errors import NotFound, Refused, StateUnusable
+from gpupool.base.units import format_mib
 from gpupool.cli.context import Context, say
+from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, pairs, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, one_of
 from gpupool.client.paging import every
@@ -33,12 +32,14 @@ def register(parser: Parser) -> None:
     compute of several shares beside each other, fixed and burst, what a busy, a crashing and a killed neighbour
     do, and how soon a resize is in force. Needs one wholly free card for about a minute (--quick: 15 s). An admin
     has it done in two tenants made for it. Ends everything it started, also after Ctrl-C. Exit code 8 when a
-    promise was not kept. The report is one JSON document and one HTML page that needs no network.
+    promise was not kept. The report is one JSON document and one HTML page that needs no network. With
+    --calibrate FILE it only measures what a context and an allocation take of the card, and puts that into FILE.
     """
     parser.examples = [
         "gpupool verify",
         "gpupool verify node-1:3 --out audit/2026-11",
         "gpupool verify --quick -o json",
+        "gpupool verify --calibrate calibration.json",
     ]
     parser.add_argument("card", nargs="?", metavar="CARD", help="node:index or uuid (default: a card that is free)")
     parser.add_argument(
@@ -50,6 +51,7 @@ def register(parser: Parser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements, wider tolerances")
     parser.add_argument("--out", metavar="DIR", help="where the report goes (default: gpupool-verify-TIME here)")
+    parser.add_argument("--calibrate", metavar="FILE", help="measure the card's costs into FILE, and end")
     parser.add_argument("--no-report", action="store_true", help="write no report")
     add_output(parser, OBJECT_FORMATS)
 
@@ -60,8 +62,10 @@ def run(options: argparse.Namespace, context: Context) -> int:
     from gpupool.verification.report import document
 
     card = _card(context, options.card)
+    if options.calibrate:
+        return _calibrate(options, context, card)
     began_ns, began = time.time_ns(), time.monotonic()
-    with _interrupted_by_sigterm(), Bench(context.api, card["model"]) as bench:
+    with interrupted_by_sigterm(), Bench(context.api, card["model"]) as bench:
         bench.settle(card, _others(context, card))
         checks = Checks(bench, QUICK if options.quick else FULL, card["memory_bytes"])
         for words in checks.run(options.only or ()):
@@ -75,6 +79,30 @@ def run(options: argparse.Namespace, context: Context) -> int:
     else:
         _show(identity, checks)
     return 0 if checks.found.kept else NOT_KEPT
+
+
+def _calibrate(options: argparse.Namespace, context: Context, card: dict[str, Any]) -> int:
+    """Measured in a whole card, which has no fence; beside it what the fence charges, as a share is shown."""
+    from gpupool.mechanisms.calibration import record
+    from gpupool.verification.bench import Bench
+    from gpupool.verification.costs import figures, in_use
+
+    with interrupted_by_sigterm(), Bench(context.api, card["model"]) as bench:
+        bench.settle(card, _others(context, card))
+        measured = figures(bench)
+        charged = in_use(bench, card["memory_bytes"])
+    record(Path(options.calibrate), card["model"], measured)
+    answer = {"card": card["name"], "model": card["model"], "measured": measured, "in_use": charged}
+    if options.output != "table":
+        print_data(answer, options.output)
+        return 0
+    rows = [
+        {"what": what, "measured": format_mib(measured[key]), "in_use": format_mib(charged[key]) if charged else "none"}
+        for what, key in (("a context", "context_bytes"), ("step of allocations", "granule_bytes"))
+    ]
+    sys.stdout.write(f"{card['name']}: {card['model']}\n\n{table(rows, COSTS, color=False)}\n")
+    say(f"{options.calibrate} has it; an agent reads it as calibration.json in the directory agent of its state")
+    return 0
 
 
 def _card(context: Context, named: str | None) -> dict[str, Any]:
@@ -158,27 +186,14 @@ def _show(identity: Identity, checks: Checks) -> None:
     sys.stdout.write(verdict(identity, checks.found) + "\n")
 
 
+COSTS = (
+    Column("TAKES", lambda row: row["what"]),
+    Column("MEASURED", lambda row: row["measured"]),
+    Column("IN USE", lambda row: row["in_use"]),
+)
 COLUMNS = (
     Column("PROMISE", lambda row: row["title"]),
     Column("PROMISED", lambda row: row["promised"]),
     Column("MEASURED", lambda row: row["measured"]),
     Column("", lambda row: row["verdict"], color=lambda row: "green" if row["verdict"] == "kept" else "red"),
 )
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does, so that no job of ours is left behind; what is ignored stays ignored."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

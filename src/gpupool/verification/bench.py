@@ -1,4 +1,4 @@
-"""The jobs of a verification: submitted to the pool like anybody's, read by their logs, gone when it ends.
+"""The jobs of a verification, or of a doctor's look: submitted like anybody's, read by their logs, gone at the end.
 
 Each has a longest time, so that none outlives a verification that was killed. Everything is taken back in
 `__exit__`, whatever happened: jobs are ended and the tenants made for it are deleted.
@@ -105,15 +105,18 @@ class Task:
 
 
 class Bench:
-    """A card to verify and the right to load it. `with Bench(api, model) as bench`."""
+    """A card to verify and the right to load it. `with Bench(api, model) as bench`.
 
-    def __init__(self, api: Api, model: str) -> None:
-        self.api, self._model, self._token = api, model, secrets.token_hex(3)
+    Without a model jobs go where the pool has room. The names of jobs and tenants begin with `purpose`.
+    """
+
+    def __init__(self, api: Api, model: str | None = None, purpose: str = "verify") -> None:
+        self.api, self._model, self._token = api, model, f"{purpose}-{secrets.token_hex(3)}"
         self._tasks: list[Task] = []
         self._tenants: list[str] = []
         self._count = 0
         self.device = ""
-        """The card on which all jobs must be."""
+        """The card on which all jobs must be; any while it is empty."""
 
     def __enter__(self) -> Bench:
         return self
@@ -134,7 +137,7 @@ class Bench:
         """Two tenants of our own; (None, None), the caller's own, where it may not make any."""
         try:
             for part in ("a", "b"):
-                name = f"verify-{self._token}-{part}"
+                name = f"{self._token}-{part}"
                 self.api.request("POST", "tenants", {"name": name})
                 self._tenants.append(name)
         except NotAllowed:
@@ -173,13 +176,19 @@ class Bench:
         self._stop(self.api, task)
         _await_end(self.api, task)
 
+    def program(
+        self, what: str, argv: Sequence[str], gpu_milli: int, memory_bytes: int | None, *, fence: bool = True
+    ) -> Task:
+        """Any command, as `submit` does it for a burn; None bytes are a whole card's. Raises Refused."""
+        return self._launch(what, argv, gpu_milli, memory_bytes, fence=fence)
+
     def submit(
         self,
         what: str,
         words: Sequence[str],
         *,
         gpu_milli: int,
-        memory_bytes: int,
+        memory_bytes: int | None,
         tenant: str | None = None,
         sharing: str = "fixed",
         shell: str = "",
@@ -191,7 +200,7 @@ class Bench:
         burn = [*burn_command(self.api.local), *words, "-o", "json"]
         argv = ["/bin/sh", "-c", shell, "verify", *burn] if shell else burn
         task = self._launch(what, argv, gpu_milli, memory_bytes, tenant, sharing)
-        if task.job["device"] != self.device:
+        if self.device and task.job["device"] != self.device:
             raise Refused(
                 f"{task.job['name']} was placed on {task.job['device']}, not on {self.device} beside the others",
                 hint="somebody took a part of the card meanwhile; try again",
@@ -206,16 +215,18 @@ class Bench:
         memory_bytes: int | None,
         tenant: str | None = None,
         sharing: str = "fixed",
+        fence: bool = True,
     ) -> Task:
         shape = {"gpu_milli": gpu_milli, "memory_bytes": memory_bytes, "model": self._model, "sharing": sharing}
         self._count += 1
         body = {
             "shape": shape,
             "launch": capture(argv, cwd="/", local=False),
-            "name": f"verify-{self._token}-{self._count}-{what}",
+            "name": f"{self._token}-{self._count}-{what}",
             "tenant": tenant,
             "max_seconds": LONGEST_SECONDS,
             "wait": False,
+            "fence": fence,
         }
         told = self.api.request("POST", "jobs", body, query={"wait_seconds": 10}, idempotency_key=os.urandom(16).hex())
         self._tasks.append(Task(self.api, told["first"]))
