@@ -1,5 +1,7 @@
 """`gpupool doctor`: this machine and the pool, looked at from outside; works with and without a pool.
 
+With `--fence` also from inside a share.
+
 Checks that need the server's or the agent's knowledge come from a running pool, or from
 `python -m gpupool.host --facts`; the rest is read here from /proc and the file system.
 """
@@ -8,17 +10,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import site
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupool import __version__
 from gpupool.base.errors import GpupoolError, PoolNotRunning
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import facts as machine_facts
+from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, many, paint, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+
+if TYPE_CHECKING:
+    from gpupool.verification.bench import Bench
+    from gpupool.verification.findings import Finding
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
@@ -39,8 +47,15 @@ def register(parser: Parser) -> None:
     parser.about = """
     Exit code 0 when nothing is wrong; a warning (no driver: simulation works) is not wrong. With -o json the
     running server's pid is server.pid.
+
+    Without --fence nothing is changed. With it a short job of the caller's own runs in a share of 0.05 GPU and 1 GiB,
+    and proves on the spot that its limit is seen and enforced, its time counted and its process in the ledger; and
+    each CUDA runtime found here (LD_LIBRARY_PATH, site-packages, the loader's cache) is asked under the fence
+    whether it starts: it must not give error 103 there that it does not give without. Takes about 15 seconds and
+    ends what it started, also after Ctrl-C.
     """
-    parser.examples = ["gpupool doctor", "gpupool doctor -o json"]
+    parser.examples = ["gpupool doctor", "gpupool doctor --fence", "gpupool doctor -o json"]
+    parser.add_argument("--fence", action="store_true", help="try the fence with a short job in a tiny share")
     add_output(parser, OBJECT_FORMATS)
 
 
@@ -48,6 +63,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
     server, nodes, reached = _server(context)
     checks = [*_local_checks(context), *reached]
     checks += _machine_checks(nodes, context)
+    if options.fence:
+        checks += _fence_tried(context, nodes, pool_answers=server is not None)
     answer = {"version": __version__, "server": server, "checks": checks}
     if options.output != "table":
         print_data(answer, options.output)
@@ -211,6 +228,58 @@ def _fact_checks(known: dict[str, Any], *, simulated: bool) -> list[Check]:
     return [make(known, simulated) for make in _FACT_CHECKS]
 
 
+def _fence_tried(context: Context, nodes: list[dict[str, Any]], *, pool_answers: bool) -> list[Check]:
+    """The fence, tried: each promise a row."""
+    from gpupool.verification.bench import Bench
+    from gpupool.verification.self_check import could_not, share
+
+    if not pool_answers:
+        return [check("fence tried", FAIL, "no pool answers, and a share needs one", "gpupool up")]
+    simulated = all(node["simulated"] for node in nodes)
+    with interrupted_by_sigterm(), Bench(context.api, purpose="doctor") as bench:
+        try:
+            found = share(bench)
+        except GpupoolError as error:
+            return [_tried(could_not("fence tried", error))]
+        return [*map(_tried, found), *_runtimes_tried(context, bench, simulated)]
+
+
+def _runtimes_tried(context: Context, bench: Bench, simulated: bool) -> Iterator[Check]:
+    from gpupool.verification.self_check import could_not, runtime
+
+    if not context.api.local:
+        yield check(
+            "cuda runtime", WARN, "asked only where the pool is on this machine", "gpupool doctor --fence  there"
+        )
+        return
+    paths = _runtimes(simulated)
+    if not paths:
+        yield check("cuda runtime", OK, "none is found here: nothing to ask")
+    for path in paths:
+        try:
+            yield _tried(runtime(bench, path, simulated))
+        except GpupoolError as error:
+            yield _tried(could_not("cuda runtime", error))
+
+
+def _runtimes(simulated: bool) -> list[str]:
+    """Simulated cards do not answer the self-test of the vendor's runtime, so there our own is asked."""
+    from gpupool.burn.runtime import NAMES, found
+    from gpupool.mechanisms.driver_files import simulated_libraries
+
+    if not simulated:
+        return found(os.environ, site.getsitepackages())
+    ours = simulated_libraries()
+    return [str(ours / name) for name in NAMES] if ours else []
+
+
+def _tried(found: Finding) -> Check:
+    state = {True: OK, False: FAIL, None: WARN}[found.kept]
+    if found.kept:
+        return check(found.title, state, found.measured)
+    return check(found.title, state, f"{found.measured}; promised: {found.promised}", "gpupool verify  shows more")
+
+
 def _driver(known: dict[str, Any], simulated: bool) -> Check:
     if simulated:
         return check("driver", OK, "not needed: the cards of this pool are simulated")
@@ -241,7 +310,7 @@ def _fence(known: dict[str, Any], simulated: bool) -> Check:
         return check("fence", WARN, f"{said}; no arbiter: static parts of the time", "reinstall gpupool-native")
     if fence["level"] == "none":
         return check("fence", WARN, said, "reinstall gpupool-native of the same version")
-    return check("fence", OK, said, "gpupool verify  proves it on a free card")
+    return check("fence", OK, said, "gpupool doctor --fence  tries it; gpupool verify  proves it on a free card")
 
 
 _FACT_CHECKS: tuple[Callable[[dict[str, Any], bool], Check], ...] = (_driver, _cgroups, _fence)
