@@ -7,12 +7,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.gpu.__main__ import HERE, build
 from gpupool.base.client_settings import client_settings
 from gpupool.client.transport import Api
 from gpupool.probes.simgpu import SimulatedMachine
@@ -143,3 +145,17 @@ def test_what_is_measured_of_a_simulated_card_is_what_its_machine_says_and_the_f
     assert entry == {"version": 1, "cards": {"L40S": told["measured"]}}
     shown = pool.do("verify", "sim-0:0", "--calibrate", str(file))
     assert f"a context            {card.context_bytes >> 20} MiB" in shown
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_the_bench_of_a_card_writes_the_same_file(pool: RealPool, tmp_path: Path) -> None:
+    by_verify, by_bench = tmp_path / "verify.json", tmp_path / "bench.json"
+    pool.do("verify", "--calibrate", str(by_verify))
+    launches = build(tmp_path / "launches", HERE / "launches.c")
+    code = "import sys, pathlib as p; from bench.gpu.calibrate import calibrate as c; c(*map(p.Path, sys.argv[1:]))"
+    words = [sys.executable, "-c", code, str(launches), str(by_bench)]
+    done = pool.run("run", "--gpu", "1", "--", *words, environ={"PYTHONPATH": str(HERE.parents[1])})
+    assert done.returncode == 0, done.stderr
+    mine, theirs = (json.loads(file.read_text())["cards"]["L40S"] for file in (by_verify, by_bench))
+    assert {name: theirs[name] for name in mine} == mine
+    assert theirs["launch_ns"] > 0

@@ -57,3 +57,26 @@ def test_sixteen_processes_of_one_job_share_one_limit(pool: RealCardPool) -> Non
 def test_verify_finds_every_promise_kept(pool: RealCardPool, tmp_path: Path) -> None:
     done = pool.run("verify", "--out", str(tmp_path), timeout=300)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_doctor_finds_the_fence_whole_and_no_runtime_that_it_keeps_from_starting(pool: RealCardPool) -> None:
+    done = pool.run("doctor", "--fence", "-o", "json", timeout=180)
+    checks = json.loads(done.stdout)["checks"]
+    assert [one for one in checks if one["state"] == "fail"] == []
+    assert {"limit seen", "limit enforced", "process registered", "time counted"} <= {one["name"] for one in checks}
+
+
+def test_the_costs_of_the_card_are_measured_and_the_fence_goes_by_them_afterwards(
+    pool: RealCardPool, tmp_path: Path
+) -> None:
+    file, place = tmp_path / "calibration.json", pool.state_dir / "agent" / "calibration.json"
+    first = json.loads(pool.do("verify", "--calibrate", str(file), "-o", "json"))
+    measured = first["measured"]["context_bytes"]
+    assert 32 << 20 <= measured <= 2 * GIB
+    assert first["measured"]["granule_bytes"] % (64 << 10) == 0
+    place.write_bytes(file.read_bytes())
+    try:
+        after = json.loads(pool.do("verify", "--calibrate", str(file), "-o", "json"))
+    finally:
+        place.unlink()
+    assert after["in_use"]["context_bytes"] == measured
