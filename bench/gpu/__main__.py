@@ -1,4 +1,4 @@
-"""`make gpu-bench`: figures of a real card into one JSON file: calibration, launches, shares, verify.
+"""`make gpu-bench`: figures of a real card in one JSON file: calibration, launches, shares, verify; HAMi-core beside.
 
 Builds its two small C programs with the machine's compiler, starts a pool of its own on the first card, and leaves
 nothing but the files. `--out DIR` says where (bench/results/gpu).
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import hami_peer
 from bench.gpu.calibrate import calibrate
 from bench.pool import GPUPOOL, command, gpupool
 from tests.gpu.conftest import why_not
@@ -42,6 +43,7 @@ def main(words: list[str]) -> int:
     figures["calibration"] = calibrate(launches, asked.out / "calibration.json")
     with pool() as env:
         figures |= measured(env, launches, asked.out)
+    figures["peer"] = peer(launches)
     (asked.out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     print(f"{asked.out}/figures.json, calibration.json, verify.json, verify.html")
     return 0
@@ -77,6 +79,28 @@ def measured(env: dict[str, str], launches: Path, out: Path) -> dict[str, Any]:
     }
     done = subprocess.run([GPUPOOL, "verify", "--out", str(out)], env=env, check=False)
     return found | {"verify_exit_code": done.returncode}
+
+
+def peer(launches: Path) -> dict[str, Any] | None:
+    """The same of HAMi-core on the same card without a pool; None where GPUPOOL_BENCH_HAMI names no library."""
+    try:
+        found = hami_peer.find()
+    except hami_peer.PeerMissingError as error:
+        print(f"no peer: {error}", file=sys.stderr)
+        return None
+    with tempfile.TemporaryDirectory(prefix="gpupool-gpu-bench-") as directory:
+
+        def below(percent: int, *words: str) -> dict[str, Any]:
+            cache = Path(directory) / f"cache-{percent}-{len(words)}"  # of its own for each limit
+            own = found.environment(cache, memory_bytes=4 << 30, percent=percent)
+            return _json(os.environ | own, *words)
+
+        return {
+            "library": found.told(),
+            "launch_no_limit": below(0, str(launches)),
+            "launch_limit": below(50, str(launches)),
+            "shares": {str(share): below(round(share * 100), *BURN)["rate"] for share in SHARES},
+        }
 
 
 def _in_share(env: dict[str, str], gpu: str, *words: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 /* A program of a tenant, by the driver API alone: launches kernels whose time is in their name and says what it had.
 
-     fence_load KERNEL SECONDS LAUNCHES SYNC_EVERY WAY
+     fence_load KERNEL SECONDS LAUNCHES SYNC_EVERY WAY [BLOCKS]
    ends after SECONDS or LAUNCHES, whichever is first (0: no such limit); waits for its stream every SYNC_EVERY launches (0: never);
-   WAY is kernel, graph, copy or stop (stops itself, as SIGSTOP does, with work in flight). Prints one line of JSON. */
+   WAY is kernel, graph, copy or stop (stops itself, as SIGSTOP does, with work in flight);
+   a kernel has BLOCKS blocks (1), which does not change its time. Prints one line of JSON. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ static Stream stream;
 static GraphExec graph;
 static uint64_t memory;
 static char host[1 << 20];
+static unsigned blocks = 1;
 
 static uint64_t now_ns(void)
 {
@@ -64,7 +66,7 @@ static void load(void)
 
 static void launch_kernel(void)
 {
-    TRY(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    TRY(cuLaunchKernel(function, blocks, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 
 static void launch_graph(void)
@@ -113,8 +115,9 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static uint64_t took[1 << 20];
-    if (argc != 6)
+    if (argc != 6 && argc != 7)
         return 2;
+    blocks = argc == 7 ? (unsigned)strtoul(argv[6], NULL, 10) : 1;
     uint64_t seconds_ns = (uint64_t)(strtod(argv[2], NULL) * 1e9), most = strtoull(argv[3], NULL, 10);
     uint64_t every = strtoull(argv[4], NULL, 10), count = 0;
     void (*launch)(void) = !strcmp(argv[5], "graph") ? launch_graph : !strcmp(argv[5], "copy") ? launch_copy : launch_kernel;
