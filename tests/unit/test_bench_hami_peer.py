@@ -71,8 +71,8 @@ def test_the_part_of_the_card_is_what_its_count_says(bench: Bench, monkeypatch: 
     monkeypatch.setattr(fence_peer, "WINDOW_SECONDS", 0.7)
     work = Work("kernels of 5 ms", "step_ms_5", 2, "kernel", 1)
     [[few, many]] = fence_peer._had(bench, [(Card(bench.new()), OURS, [20, 70])], work)
-    assert 5 < few < 35
-    assert 50 < many < 85
+    assert 0 < few < 35, "a busy machine takes from both, and never gives"
+    assert few < many < 85
 
 
 def test_a_side_that_was_not_measured_is_unknown() -> None:
