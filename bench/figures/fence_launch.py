@@ -18,6 +18,7 @@ KERNEL = "step_us_1"
 LAUNCHES = 20_000
 COUNTED = (2_000, 10_000)
 RUNS = 9
+COUNTS = 3
 LIMIT_FREE_NS, LIMIT_SHARED_NS = 300, 1000
 
 
@@ -45,9 +46,9 @@ def run(out: Path) -> list[Row]:
             bare = instructions(load, card, None)
             for name, share in (("without a limit", free), ("with a limit", shared)):
                 figure = f"launch path, {name}: added instructions of the launching thread"
-                rows.append(
-                    Row(figure, "", instructions(load, card, share) - bare, command, note=f"{bare:.0f} without")
-                )
+                counts = tuple(instructions(load, card, share) - bare for _ in range(COUNTS))
+                note = f"{bare:.0f} without"
+                rows.append(Row(figure, "", statistics.median(counts), command, samples=counts, note=note))
         arbiter.close()
     return rows
 
@@ -57,17 +58,21 @@ def _median_ns(load: Path, card: Card, share: Share | None) -> float:
         return float(finish(process)["median_ns"])
 
 
-def instructions(load: Path, card: Card, share: Share | None) -> float:
-    """Of the launching thread for one more launch: the slope between two counts, so that starting cancels out."""
-    few, many = (_counted(load, card, share, count) for count in COUNTED)
+def instructions(load: Path, card: Card, share: Share | None, *, fair: bool = True) -> float:
+    """Of the launching thread for one more launch: the slope between two counts, so that starting cancels out.
+
+    Valgrind runs one thread at a time, in turns if `fair`; if not, the process's other threads hardly run.
+    """
+    few, many = (_counted(load, card, share, count, fair) for count in COUNTED)
     return (many - few) / (COUNTED[1] - COUNTED[0])
 
 
-def _counted(load: Path, card: Card, share: Share | None, launches: int) -> int:
+def _counted(load: Path, card: Card, share: Share | None, launches: int, fair: bool) -> int:
     """`--separate-threads` writes a file for each thread; the first is the program's own."""
     environment = share.environment if share else card.bare()
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={folder}/out"]
+        command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--fair-sched={'yes' if fair else 'no'}"]
+        command += [f"--callgrind-out-file={folder}/out"]
         command += [str(load), KERNEL, "0", str(launches), "100", "kernel"]
         subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
         text = (Path(folder) / "out-01").read_text()

@@ -280,17 +280,37 @@ void harvest_ring(struct harvest *h)
         syscall(SYS_futex, &h->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* The thread may not have had a processor for long: then whoever launches looks himself before anything is given up. */
+static bool keep(struct gate *g, const struct harvest_batch *batch)
+{
+    struct harvest *h = &g->harvest;
+    if (!h->ended && h->count == HARVEST_PENDING)
+        reap(g, fence_now_ns());
+    h->idle_since[batch->card] = 0;
+    if (h->ended || h->count == HARVEST_PENDING)
+        return false;
+    h->pending[h->count++] = *batch;
+    return true;
+}
+
+/* Settled as predicted; an event may be recorded again before it has happened. */
+static void give_up(struct gate *g, const struct harvest_batch *batch)
+{
+    struct harvest_context *c = g->harvest.ended ? NULL : context_of(&g->harvest, batch->context);
+    if (c) {
+        give_back(c, batch->start);
+        give_back(c, batch->end);
+    }
+    limiter_settle(&g->card[batch->card], batch->it.predicted_ns, batch->it.predicted_ns);
+}
+
 void harvest_push(struct gate *g, const struct harvest_batch *batch)
 {
     struct harvest *h = &g->harvest;
     pthread_mutex_lock(&h->lock);
-    bool room = !h->ended && h->count < HARVEST_PENDING;
-    if (room)
-        h->pending[h->count++] = *batch;
-    h->idle_since[batch->card] = 0;
+    if (!keep(g, batch))
+        give_up(g, batch);
     pthread_mutex_unlock(&h->lock);
-    if (!room)
-        limiter_settle(&g->card[batch->card], batch->it.predicted_ns, batch->it.predicted_ns);
     start(g);
     harvest_ring(h);
 }
