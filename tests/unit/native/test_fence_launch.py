@@ -15,7 +15,7 @@ MOST_ADDED = 1500
 a stream is captured; more is a change that somebody should have noticed."""
 
 MOST_ADDED_UNHARVESTED = 6000
-"""While the thread that looks after what was launched gets no processor, whoever launches does its work now and then."""
+"""While the thread that looks after what was launched has no processor, whoever launches does its work at times."""
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
