@@ -525,10 +525,19 @@ class Jobs:
 
     def _ended(self, held: Held, record: ExitRecord) -> None:
         self._fault("exit-seen")
+        if held.told == "prepared" and record.state == "ended":
+            self._tell_ran(held, record)
         report = ended_report(held.key, held.checkpoint.generation, record)
         if held.verdict:
             report = report.model_copy(update={"reason": held.verdict[:400]})
         self._close_books(held, report)
+
+    def _tell_ran(self, held: Held, record: ExitRecord) -> None:
+        """It was over before its start was told: whoever watches hears of both."""
+        held.told = "running"
+        level, why = MECHANISMS[held.checkpoint.mechanism].held(held.key, self._state_dir)
+        facts = {"fence": level.value, "fence_why": why[:FENCE_WHY], "started_ns": record.started_ns}
+        self._report(_report(held.key, held.checkpoint.generation, "running", **facts))
 
     def _died(self, held: Held) -> None:
         """The supervisor was killed: end what it left, and say that nobody knows how the command ended."""

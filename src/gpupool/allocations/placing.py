@@ -175,11 +175,16 @@ class Placer:
     def take_in(self, arrival: Arrival, *, wait: bool) -> None:
         """Write a job and, where there is room, its grant in one transaction; else it waits, or NoRoomNow is raised."""
         with self._cycle_lock:
+            looked_again = False
             for _attempt in range(TRIES):
                 self.refresh()
                 plan = self._plan(self._mirror.snapshot(extra=arrival.waiting))
                 if not wait and len(_mine(arrival, plan)) < len(arrival.waiting.heads):
-                    raise self._no_room(arrival.waiting)
+                    if looked_again:
+                        raise self._no_room(arrival.waiting)
+                    # An end that the caller has already heard of is noted here a moment after it is written.
+                    looked_again = self._reload_cards = self._reload_tenants = True
+                    continue
                 try:
                     self._write_arrival(arrival, plan)
                     return
