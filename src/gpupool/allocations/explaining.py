@@ -5,14 +5,13 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from gpupool.allocations import reading
-from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.mirror import Mirror, waiting_of
 from gpupool.allocations.tables import allocations, jobs, seats
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices
 from gpupool.model.allocation import AllocationState
 from gpupool.model.tenant import Principal
 from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import Waiting
 from gpupool.wire.jobs import ExplainOut, JobOut
 
 HOLDERS = 5
@@ -29,9 +28,9 @@ def explain_job(
         return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
     snapshot = mirror.snapshot()
     mine = next((item for item in snapshot.waiting if item.key == key), None)
-    waiting = mine or Waiting(*key, heads=(job.id,), count=1, oldest_ns=job.submitted_ns)
+    waiting = mine or waiting_of(key, (job.id,), 1, (job.submitted_ns,))
     answer = explain(snapshot, waiting, now_ns)
-    shape = key[2]
+    shape = key.shape
     return ExplainOut(
         job=job.name,
         state=job.state,

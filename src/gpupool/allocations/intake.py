@@ -29,7 +29,7 @@ from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape, Sharing
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling.admit import judge
-from gpupool.scheduling.snapshot import Waiting
+from gpupool.scheduling.snapshot import ClassKey, Waiting
 from gpupool.store.database import Write
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
@@ -72,7 +72,8 @@ class Submission:
         return Waiting(self.tenant, self.priority, self.shape, self.public_ids, len(self.public_ids), now_ns)
 
     def queued(self, now_ns: int) -> list[Queued]:
-        return [Queued(job, (self.tenant, self.priority, self.shape), now_ns) for job in self.public_ids]
+        key = ClassKey(self.tenant, self.priority, self.shape)
+        return [Queued(job, key, now_ns) for job in self.public_ids]
 
 
 def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:

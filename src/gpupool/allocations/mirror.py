@@ -24,13 +24,20 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.model.claim import Shape, Sharing
 from gpupool.model.device import DeviceState, Health
 from gpupool.model.quota import Amount, Quota
-from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Policy, Snapshot, TenantView, Waiting
+from gpupool.scheduling.snapshot import (
+    CARD_STATUS,
+    Cards,
+    CardStatus,
+    ClassKey,
+    Policy,
+    Snapshot,
+    TenantView,
+    Waiting,
+)
 from gpupool.tenancy.tables import tenants
 
 HEADS = 64
 """Jobs of one class that a snapshot names: as many as one plan places."""
-
-Key = tuple[str, int, Shape]
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Queued:
     """A job that waits."""
 
     job: str
-    key: Key
+    key: ClassKey
     submitted_ns: int
 
 
@@ -56,8 +63,8 @@ class Mirror:
     def __init__(self, policy: Policy | None = None) -> None:
         self.lock = threading.RLock()
         self.policy = policy or Policy()
-        self._queue: OrderedDict[Key, OrderedDict[str, int]] = OrderedDict()
-        self._key_of: dict[str, Key] = {}
+        self._queue: OrderedDict[ClassKey, OrderedDict[str, int]] = OrderedDict()
+        self._key_of: dict[str, ClassKey] = {}
         self._tenants: dict[str, TenantView] = {}
         self._tenant_generation: dict[str, int] = {}
         self._cards: Cards | None = None
@@ -149,7 +156,7 @@ class Mirror:
                 self.generation, cards, dict(self._tenants), (*waiting, *([extra] if extra else [])), self.policy
             )
 
-    def key_of(self, job: str) -> Key | None:
+    def key_of(self, job: str) -> ClassKey | None:
         with self.lock:
             return self._key_of.get(job)
 
@@ -182,10 +189,25 @@ def shape_of(row: Any) -> Shape:
     )
 
 
-def _as_waiting(key: Key, queue: Mapping[str, int]) -> Waiting:
+def _as_waiting(key: ClassKey, queue: Mapping[str, int]) -> Waiting:
     heads = tuple(islice(queue, HEADS))
     ages = tuple(queue[job] for job in heads)
-    return Waiting(*key, heads=heads, count=len(queue), oldest_ns=ages[0], heads_ns=ages)
+    return waiting_of(key, heads, len(queue), ages)
+
+
+def waiting_of(key: ClassKey, heads: tuple[str, ...], count: int, ages: tuple[int, ...]) -> Waiting:
+    """A class of the queue as a snapshot has it; `ages` are when its heads were submitted, oldest first."""
+    return Waiting(
+        key.tenant,
+        key.priority,
+        key.shape,
+        heads,
+        count,
+        ages[0],
+        ages,
+        seconds=key.seconds,
+        reservation=key.reservation,
+    )
 
 
 def _waiting_jobs(connection: sa.Connection) -> list[Queued]:
@@ -196,7 +218,7 @@ def _waiting_jobs(connection: sa.Connection) -> list[Queued]:
         .where(jobs.c.state == "pending", IS_LIVE)
         .order_by(jobs.c.id)
     )
-    return [Queued(row.job, (row.tenant, row.priority, shape_of(row)), row.submitted_ns) for row in rows]
+    return [Queued(row.job, ClassKey(row.tenant, row.priority, shape_of(row)), row.submitted_ns) for row in rows]
 
 
 def _columns(rows: Iterable[Any]) -> Cards:

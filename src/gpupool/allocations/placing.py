@@ -13,13 +13,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpupool.allocations.ledger import Granted, grant, read_cards
-from gpupool.allocations.mirror import Key, Mirror, Queued
+from gpupool.allocations.mirror import Mirror, Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.model.claim import Rejection
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
+from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Waiting
 from gpupool.store import counters
 from gpupool.store.database import Store, Write
 
@@ -66,7 +66,7 @@ class Placer:
         self._closing = False
         self._reload_cards = self._reload_tenants = False
         self._stale = 0
-        self._rejections: Mapping[Key, Rejection] = {}
+        self._rejections: Mapping[ClassKey, Rejection] = {}
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
         store.hub.listen(self._listen)
 
@@ -133,7 +133,7 @@ class Placer:
         key = self._mirror.key_of(job)
         return None if key is None else self._rejections.get(key)
 
-    def rejections(self) -> Mapping[Key, Rejection]:
+    def rejections(self) -> Mapping[ClassKey, Rejection]:
         return self._rejections
 
     def refresh(self) -> None:

@@ -21,6 +21,7 @@ from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, JobState, may
+from gpupool.scheduling.snapshot import ClassKey
 from gpupool.store.database import Write
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import ReportIn
@@ -213,7 +214,7 @@ def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
         .join(tenants, tenants.c.id == claims.c.tenant_id)
         .where(claims.c.id == row.claim_id)
     ).one()
-    told.requeued.append(Queued(row.job, (claim.tenant, claim.priority, shape_of(claim)), claim.submitted_ns))
+    told.requeued.append(Queued(row.job, ClassKey(claim.tenant, claim.priority, shape_of(claim)), claim.submitted_ns))
     write.event("job.requeued", row.job, tenant_id=row.tenant_id, data={"name": row.name, "reason": report.reason})
 
 

@@ -22,11 +22,28 @@ PRIORITIES: Mapping[str, int] = {"low": -100, "normal": 0, "high": 100}
 
 
 @dataclass(frozen=True)
+class Within:
+    """How near together the parts of a claim must be (`required`) or should be (`preferred`), by the name of a level.
+
+    Inside a node the levels are `nvlink`, `nvswitch`, `pcie-switch`, `host-bridge` and `numa`; `node` itself; above it
+    whatever the pool's nodes are labelled with (`rack`, `block`, ...).
+    """
+
+    required: str | None = None
+    preferred: str | None = None
+
+
+ANYWHERE = Within()
+
+
+@dataclass(frozen=True)
 class Shape:
     """The part of a claim that decides where it can go. Equal shapes get equal answers.
 
     `gpu_milli` and `memory_bytes` are per card, `count` cards on one node; `memory_bytes`
-    None means the same part of the card's memory as of its compute.
+    None means the same part of the card's memory as of its compute. `cpu_milli` and `host_bytes` are processors and
+    main memory of the node for the whole claim, 0 for no particular amount. `model` may name several, joined by `|`.
+    A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the pool takes none in.
     """
 
     gpu_milli: int
@@ -35,6 +52,11 @@ class Shape:
     model: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     sharing: Sharing = Sharing.FIXED
+    cpu_milli: int = 0
+    host_bytes: int = 0
+    within: Within = ANYWHERE
+    profile: str | None = None
+    """A partition of that published profile instead of a share (`1g.18gb`)."""
 
     @property
     def held_milli(self) -> int:
@@ -83,6 +105,10 @@ class Reason(StrEnum):
     MEMORY = "not enough memory free"
     NOT_WHOLE = "not a whole card free"
     TOO_FEW_CARDS = "too few fitting cards on the node"
+    CPU = "not enough processors free"
+    HOST_MEMORY = "not enough main memory free"
+    TOPOLOGY = "cards not near enough together"
+    GANG = "room for a part of the gang only"
     RESERVED = "reserved"
     QUOTA = "tenant's quota in use"
     BEHIND = "behind claims of higher rank"

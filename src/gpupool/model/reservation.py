@@ -24,7 +24,11 @@ TRANSITIONS: Mapping[ReservationState, frozenset[ReservationState]] = {
 
 @dataclass(frozen=True)
 class Reservation:
-    """`shape` is held for `tenant` from start to end (ledger nanoseconds; end None: until ended)."""
+    """`replicas` times `shape` are held for `tenant` from start to end (ledger nanoseconds; end None: until ended).
+
+    With `every_ns` it comes again and again, as long each time, until `until_ns` (None: for ever). `name` is how people
+    call it and how a job asks for it; None is a reservation that the scheduler made for itself.
+    """
 
     id: str
     tenant: str
@@ -32,3 +36,7 @@ class Reservation:
     start_ns: int
     end_ns: int | None
     state: ReservationState = ReservationState.PLANNED
+    name: str | None = None
+    replicas: int = 1
+    every_ns: int | None = None
+    until_ns: int | None = None

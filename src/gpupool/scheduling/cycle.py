@@ -28,6 +28,7 @@ from gpupool.scheduling.feasible import FITS, Fit, cheapest_bytes, roomy_nodes
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import (
     Bools,
+    ClassKey,
     Effort,
     Ints,
     Packing,
@@ -156,7 +157,7 @@ class Run:
         name = cards.nodes[node]
         return Placement(job, name, seats, generations, _why(self.snapshot.policy, name, choice, len(rows)))
 
-    def rejections(self, placed: int) -> dict[tuple[str, int, Shape], Rejection]:
+    def rejections(self, placed: int) -> dict[ClassKey, Rejection]:
         """By class: why what still waits does, in the pool as the plan leaves it."""
         said: dict[Shape, Rejection | None] = {}
         left = [w for w, taken in zip(self.snapshot.waiting, self._taken, strict=True) if w.count > taken]

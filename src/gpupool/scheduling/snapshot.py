@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Rejection, Shape
+from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Quota
+from gpupool.model.reservation import Reservation
+from gpupool.model.topology import Topology
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 
 class CardStatus(StrEnum):
@@ -34,6 +39,25 @@ class CardStatus(StrEnum):
 
 CARD_STATUS = tuple(CardStatus)
 """`Cards.status` holds indices into this."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Processors and main memory, one entry per node; where nothing is known of them, `Cards.hosts` is None."""
+
+    cpu_milli: Ints
+    memory_bytes: Ints
+    free_cpu_milli: Ints
+    free_memory_bytes: Ints
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level above the node: which of `domains` each node is in, -1 where the node does not say."""
+
+    name: str
+    domains: tuple[str, ...]
+    of_node: Ints
 
 
 @dataclass(frozen=True)
@@ -54,6 +78,11 @@ class Cards:
     free_bytes: Ints
     generation: Ints
     """Of each card's row in the ledger: what a plan must name to be applied."""
+    hosts: Hosts | None = None
+    levels: tuple[Level, ...] = ()
+    """From the widest to the narrowest (block, rack)."""
+    links: Mapping[int, Topology] = field(default_factory=dict)
+    """By node, what joins its cards; a node that is not in it has no known links."""
 
     def __len__(self) -> int:
         return len(self.uuids)
@@ -83,10 +112,59 @@ class Waiting:
     oldest_ns: int
     heads_ns: tuple[int, ...] = ()
     """When each head was submitted; left out, every head is as old as the oldest."""
+    seconds: int | None = None
+    """How long such a job runs at most (its limit, or what the past has taught); None is unknown."""
+    gang: Gang | None = None
+    """The entry is one gang: `heads` are its members that do not run yet, `shape` that of its first role."""
+    reservation: str | None = None
+    """The name of the reservation that it may use, beside what everybody may."""
 
     @property
-    def key(self) -> tuple[str, int, Shape]:
-        return (self.tenant, self.priority, self.shape)
+    def key(self) -> ClassKey:
+        gang = self.gang.id if self.gang else ""
+        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation)
+
+
+class ClassKey(NamedTuple):
+    """What makes two waiting claims one class: the same answer, but for their age."""
+
+    tenant: str
+    priority: int
+    shape: Shape
+    seconds: int | None = None
+    gang: str = ""
+    reservation: str | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job that holds seats: what could be given back, when, and at what price."""
+
+    job: str
+    tenant: str
+    priority: int
+    rows: tuple[int, ...]
+    """Of its cards in the snapshot, one per seat."""
+    milli: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Memory bytes per seat."""
+    shape: Shape
+    started_ns: int
+    ends_ns: int | None = None
+    """When its limit ends it, or the past says it will end; None is unknown."""
+    saved_ns: int | None = None
+    """When it last saved its state (a checkpoint); None: never, all its work would be lost."""
+    preemptible: bool = False
+    gang: str = ""
+    reservation: str | None = None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is likely to be asked for next: shapes and how often each was seen, most frequent first."""
+
+    shapes: tuple[Shape, ...] = ()
+    counts: tuple[float, ...] = ()
 
 
 class Packing(StrEnum):
@@ -109,6 +187,30 @@ class Snapshot:
     tenants: Mapping[str, TenantView]
     waiting: tuple[Waiting, ...]
     policy: Policy = field(default_factory=Policy)
+    running: tuple[Running, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    expected: Expected = field(default_factory=Expected)
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """A job that gives back its seats so that another may start; what it loses is work since it was last saved."""
+
+    job: str
+    beneficiary: str
+    """The job, or the gang, that needs the seats."""
+    lost_seconds: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Start:
+    """When a class that waits will start at the latest, as far as is known now; `rows`: the cards kept for it then."""
+
+    at_ns: int
+    rows: tuple[int, ...] = ()
+    reserved: bool = False
+    """Nothing of lower rank delays it; else it is an estimate only."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +223,8 @@ class Placement:
     generations: tuple[int, ...]
     why: str
     """What decided it, in a few words, for `show` and `explain`."""
+    gang: str = ""
+    """Placements of one gang are written together or not at all."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +244,8 @@ class Plan:
 
     generation: int
     placements: tuple[Placement, ...]
-    rejections: Mapping[tuple[str, int, Shape], Rejection]
+    rejections: Mapping[ClassKey, Rejection]
     """By `Waiting.key`, for every class of which something still waits."""
     effort: Effort = field(default_factory=Effort, compare=False)
+    evictions: tuple[Eviction, ...] = ()
+    starts: Mapping[ClassKey, Start] = field(default_factory=dict)

@@ -71,6 +71,6 @@ def _placements(plan: Plan) -> list[str]:
 
 def _rejections(plan: Plan) -> list[str]:
     lines = [
-        f"  {tenant} {rank} {shape}\n      {said.sentence}" for (tenant, rank, shape), said in plan.rejections.items()
+        f"  {key.tenant} {key.priority} {key.shape}\n      {said.sentence}" for key, said in plan.rejections.items()
     ]
     return lines or ["  nothing"]

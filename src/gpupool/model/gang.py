@@ -1,0 +1,62 @@
+"""Members that start together or not at all.
+
+A gang is a tree: roles (members of one shape) in groups, groups in groups. Each group may ask how near together
+what is in it has to be. What a gang is lives here; whether it can start is scheduling's to say, and how its members
+find each other the agent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpupool.model.claim import ANYWHERE, Shape, Within
+
+
+@dataclass(frozen=True)
+class Role:
+    """`desired` members of one shape, of which at least `minimum` start together; more may join later.
+
+    A `launcher` is started when the other roles run, as MPI's launcher expects; its place is held from the start.
+    """
+
+    name: str
+    shape: Shape
+    minimum: int
+    desired: int
+    launcher: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Roles and groups that belong together, at most so far apart."""
+
+    name: str
+    parts: tuple[Role | Group, ...]
+    within: Within = ANYWHERE
+
+    def roles(self) -> Iterator[Role]:
+        """Every role below, in order: the order in which members are numbered."""
+        for part in self.parts:
+            if isinstance(part, Role):
+                yield part
+            else:
+                yield from part.roles()
+
+
+@dataclass(frozen=True)
+class Gang:
+    """`members` are job ids, `desired` of each role in the order of `root.roles()`."""
+
+    id: str
+    root: Group
+    members: tuple[str, ...]
+
+    @property
+    def minimum(self) -> int:
+        return sum(role.minimum for role in self.root.roles())
+
+    def role_of(self) -> dict[str, Role]:
+        """By member."""
+        ordered = iter(self.members)
+        return {next(ordered): role for role in self.root.roles() for _ in range(role.desired)}
