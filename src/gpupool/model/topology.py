@@ -36,6 +36,17 @@ class LinkKind(StrEnum):
 
 _DISTANCE = {kind: step for step, kind in enumerate(LinkKind, start=1)}
 
+_PATH_SCORE: Mapping[LinkKind, int] = {
+    LinkKind.PCIE_SWITCH: 50,
+    LinkKind.HOST_BRIDGE: 30,
+    LinkKind.NUMA: 20,
+    LinkKind.SYSTEM: 10,
+}
+_NVLINK_SCORE = 100
+_SWITCHED_LINKS = 18
+"""Links of a card into an NVSwitch fabric that does not say how many (H100 to B200 have so many). Pairwise
+detection sees none of them; every pair behind the switch has them all."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -77,6 +88,18 @@ class Topology:
     def link_count(self, a: str, b: str) -> int:
         """How many point-to-point links join two cards; 0 behind a switch, which has them all."""
         return sum(link.count for link in self.links if {link.a, link.b} == {a, b})
+
+    def pair_score(self, a: str, b: str) -> int:
+        """How well two different cards are joined: their PCIe path, and 100 for each NVLink between them.
+
+        The numbers are those of NVIDIA's go-gpuallocator (other socket 10, same socket 20, host bridge 30, one PCIe
+        switch 50, NVLink 100 each), so that its users find the choices they know. Behind an NVSwitch all pairs have
+        the same links.
+        """
+        switched = any({a, b} <= group for group in self.domains.get(LinkKind.NVSWITCH, ()))
+        links = max(self.link_count(a, b), _SWITCHED_LINKS if switched else 0)
+        paths = (kind for kind in _PATH_SCORE if any({a, b} <= group for group in self._sets(kind, closure=False)))
+        return _NVLINK_SCORE * links + _PATH_SCORE[next(paths, LinkKind.SYSTEM)]
 
     def diameter(self, uuids: Iterable[str]) -> int:
         """The distance of the two that are farthest apart; 0 for one card or none."""
