@@ -15,13 +15,14 @@ import numpy as np
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape, Sharing
 from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
     CARD_STATUS,
     Cards,
     CardStatus,
+    Hosts,
     Placement,
     Plan,
-    Policy,
     Snapshot,
     TenantView,
     Waiting,
@@ -47,8 +48,12 @@ def cards(
     used: Used | None = None,
     status: Mapping[str, CardStatus] | None = None,
     labels: Mapping[str, Mapping[str, str]] | None = None,
+    hosts: tuple[int, int] | None = None,
 ) -> Cards:
-    """The columns of `2x8xH200`, `4xL40S` (one node) or `1x4xT4+1x2xL40S` (nodes of several kinds)."""
+    """The columns of `2x8xH200`, `4xL40S` (one node) or `1x4xT4+1x2xL40S` (nodes of several kinds).
+
+    `hosts` is what every node has of processors (milli) and main memory (bytes); without it nothing is known.
+    """
     rows = [(node, model) for node, models in enumerate(_nodes(pool)) for model in models]
     nodes = tuple(f"node-{n + 1}" for n in range(len(_nodes(pool))))
     models = tuple(dict.fromkeys(model for _, model in rows))
@@ -70,7 +75,14 @@ def cards(
         free_milli=WHOLE - taken[:, 0],
         free_bytes=sizes - taken[:, 1],
         generation=np.ones(len(names), dtype=np.int64),
+        hosts=None if hosts is None else _hosts(len(nodes), *hosts),
     )
+
+
+def _hosts(nodes: int, cpu_milli: int, memory_bytes: int) -> Hosts:
+    """Nodes of one size, with nothing in use."""
+    cpu, memory = np.full(nodes, cpu_milli, dtype=np.int64), np.full(nodes, memory_bytes, dtype=np.int64)
+    return Hosts(cpu, memory, cpu.copy(), memory.copy())
 
 
 def _nodes(pool: str) -> list[list[str]]:
@@ -131,13 +143,13 @@ def snapshot(
     pool: str | Cards,
     *classes: Waiting,
     tenants: Mapping[str, TenantView] | None = None,
-    policy: Policy | None = None,
+    policy: str = DEFAULT,
     used: Used | None = None,
 ) -> Snapshot:
     """A pool and its queue; tenants that are not given have no limits."""
     columns = cards(pool, used=used) if isinstance(pool, str) else pool
     known = {w.tenant: tenant() for w in classes} | dict(tenants or {})
-    return Snapshot(1, columns, known, classes, policy or Policy())
+    return Snapshot(1, columns, known, classes, policy)
 
 
 def whole(count: int = 1, model: str | None = None) -> Shape:

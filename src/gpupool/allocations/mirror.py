@@ -24,12 +24,12 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.model.claim import Shape, Sharing
 from gpupool.model.device import DeviceState, Health
 from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
     CARD_STATUS,
     Cards,
     CardStatus,
     ClassKey,
-    Policy,
     Snapshot,
     TenantView,
     Waiting,
@@ -60,9 +60,9 @@ class CardNote:
 class Mirror:
     """Thread-safe; every method takes microseconds to a few milliseconds and does no I/O but `load`."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    def __init__(self, policy: str = DEFAULT) -> None:
         self.lock = threading.RLock()
-        self.policy = policy or Policy()
+        self.policy = policy
         self._queue: OrderedDict[ClassKey, OrderedDict[str, int]] = OrderedDict()
         self._key_of: dict[str, ClassKey] = {}
         self._tenants: dict[str, TenantView] = {}

@@ -25,7 +25,7 @@ from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE
 from gpupool.model.tenant import Permission, Principal
-from gpupool.scheduling.snapshot import Policy
+from gpupool.scheduling.policies import DEFAULT
 from gpupool.store import replay
 from gpupool.store.database import Store, Write
 from gpupool.store.tables import events
@@ -46,7 +46,7 @@ class Allocations:
         fleet: Fleet,
         metering: Metering,
         *,
-        policy: Policy | None = None,
+        policy: str = DEFAULT,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering

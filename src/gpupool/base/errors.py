@@ -82,6 +82,10 @@ class UnknownModel(BadInput):
     code, title = "GP-1020", "Unknown card model"
 
 
+class UnknownPolicy(BadInput):
+    code, title = "GP-1021", "Unknown placement policy"
+
+
 class Refused(GpupoolError):
     code, title, exit_code = "GP-2000", "Refused", 3
 

@@ -12,50 +12,29 @@ is what reservations (the milestone after this) are for. Until then nothing idle
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Amount
-from gpupool.scheduling import refusal, score_binpack, score_spread
+from gpupool.scheduling import policies, refusal
 from gpupool.scheduling.fairness import Queue, borrows, budget
-from gpupool.scheduling.feasible import FITS, Fit, cheapest_bytes, roomy_nodes
+from gpupool.scheduling.feasible import Fit, cheapest_bytes, roomy_nodes
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.policy import PlacementPolicy
+from gpupool.scheduling.ranking import Rankings
 from gpupool.scheduling.snapshot import (
-    Bools,
     ClassKey,
     Effort,
     Ints,
-    Packing,
     Placement,
     Plan,
-    Policy,
     Snapshot,
     TenantView,
     Waiting,
 )
-
-_REMEMBERED = 512
-"""Shapes kept judged at once, so that many odd shapes do not cost memory without end."""
-
-
-class Score(Protocol):
-    """A rule of placement: costs for nodes, an order for cards. It reads what is free and changes nothing."""
-
-    NODE: str
-    CARD: str
-
-    def node_cost(self, free: Free, shape: Shape) -> Ints: ...
-
-    def card_order(self, free: Free, rows: Ints) -> Ints: ...
-
-
-SCORES: Mapping[Packing, Score] = {Packing.BINPACK: score_binpack, Packing.SPREAD: score_spread}
 
 
 def cycle(snapshot: Snapshot, now_ns: int, *, limit: int = 64) -> Plan:
@@ -84,9 +63,11 @@ class Run:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.free = Free(snapshot.cards)
+        self.policy = policies.named(snapshot.policy)
+        self.rater = self.policy.start(self.free, snapshot.expected, seed=0)
         self.tenants = dict(snapshot.tenants)
         self.attempts = 0
-        self._fits: OrderedDict[Shape, Fit] = OrderedDict()
+        self._rankings = Rankings(self.free, self.rater)
         self._taken = [0] * len(snapshot.waiting)
 
     def place_all(self, limit: int) -> list[Placement]:
@@ -105,12 +86,7 @@ class Run:
 
     def fit(self, shape: Shape) -> Fit:
         """The shape judged against what is free now."""
-        found = self._fits.pop(shape, None)
-        fit = Fit(shape, self.free) if found is None else found.refresh(self.free)
-        self._fits[shape] = fit
-        if len(self._fits) > _REMEMBERED:
-            self._fits.popitem(last=False)
-        return fit
+        return self._rankings.of(shape).fit
 
     def least(self, shape: Shape) -> Amount:
         """The least that the claim will hold, over all its seats."""
@@ -125,37 +101,30 @@ class Run:
         tenant, shape = self.tenants[waiting.tenant], waiting.shape
         if not budget(tenant).covers(self.least(shape)):
             return None
-        fit = self.fit(shape)
-        nodes = roomy_nodes(fit, self.free, budget(tenant).size)
-        if not nodes.any():
+        ranking = self._rankings.of(shape)
+        nodes = roomy_nodes(ranking.fit, self.free, budget(tenant).size)
+        node = ranking.best(nodes)
+        if node is None:
             return None
-        node = self._cheapest(nodes, shape)
-        rows = self._seats(fit, node, budget(tenant).size)
-        self._take(waiting.tenant, fit, node, rows)
-        return self._placement(job, fit, node, rows, int(np.count_nonzero(nodes)))
-
-    def _cheapest(self, nodes: Bools, shape: Shape) -> int:
-        cost = SCORES[self.snapshot.policy.nodes].node_cost(self.free, shape)
-        return int(np.argmin(np.where(nodes, cost, np.iinfo(np.int64).max)))
-
-    def _seats(self, fit: Fit, node: int, room: int | None) -> Ints:
-        rows = self.free.of_node(node)
-        order = SCORES[self.snapshot.policy.cards].card_order(self.free, rows[fit.why[rows] == FITS])
-        return _affordable(order, fit, room)
+        choice = int(np.count_nonzero(nodes))
+        rows = _affordable(ranking.choose(node), ranking.fit, budget(tenant).size)
+        self._take(waiting.tenant, ranking.fit, node, rows)
+        return self._placement(job, ranking.fit, node, rows, choice)
 
     def _take(self, tenant: str, fit: Fit, node: int, rows: Ints) -> None:
         sizes = fit.need[rows]
         amount = Amount(fit.shape.held_milli * len(rows), int(sizes.sum()))
         view = self.tenants[tenant]
         self.tenants[tenant] = replace(view, held=view.held + amount)
-        self.free.take(node, rows, fit.shape.held_milli, sizes)
+        self.free.take(node, rows, fit.shape.held_milli, sizes, fit.shape.cpu_milli, fit.shape.host_bytes)
+        self.rater.took(fit.shape, node)
 
     def _placement(self, job: str, fit: Fit, node: int, rows: Ints, choice: int) -> Placement:
         cards, milli = self.snapshot.cards, fit.shape.held_milli
         seats = tuple(Seat(cards.uuids[row], milli, int(fit.need[row])) for row in rows)
         generations = tuple(int(cards.generation[row]) for row in rows)
         name = cards.nodes[node]
-        return Placement(job, name, seats, generations, _why(self.snapshot.policy, name, choice, len(rows)))
+        return Placement(job, name, seats, generations, _why(self.policy, name, choice, len(rows)))
 
     def rejections(self, placed: int) -> dict[ClassKey, Rejection]:
         """By class: why what still waits does, in the pool as the plan leaves it."""
@@ -175,14 +144,14 @@ class Run:
 
     def _no_room(self, shape: Shape) -> Rejection | None:
         fit = self.fit(shape)
-        if (fit.fitting >= shape.count).any():
+        if fit.roomy.any():
             return None
         return refusal.never(fit, self.free) or refusal.not_now(fit, self.free)
 
     def _held_up(self, waiting: Waiting, view: TenantView, placed: int) -> Rejection:
         # Room there is; then either only cards that are too large for the quota's rest, or it is not its turn.
         fit = self.fit(waiting.shape)
-        cheapest = cheapest_bytes(fit, self.free)[fit.fitting >= waiting.shape.count]
+        cheapest = cheapest_bytes(fit, self.free)[fit.roomy]
         amount = Amount(waiting.shape.held_milli * waiting.shape.count, int(cheapest.min()))
         return refusal.quota_in_use(amount, waiting.tenant, view) or refusal.behind(placed)
 
@@ -201,8 +170,7 @@ def _affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
     return np.array(chosen, dtype=np.int64)
 
 
-def _why(policy: Policy, node: str, choice: int, seats: int) -> str:
-    words = SCORES[policy.nodes].NODE, SCORES[policy.cards].CARD
-    among = f"{words[0]} of {choice} nodes that fit" if choice > 1 else "only node that fits"
-    where = f"on its {words[1]} card" if seats == 1 else f"on its {words[1]} {seats} cards"
+def _why(policy: PlacementPolicy, node: str, choice: int, seats: int) -> str:
+    among = f"{policy.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
+    where = f"on its {policy.CARD} card" if seats == 1 else f"on its {policy.CARD} {seats} cards"
     return f"{node} is the {among}; {where}"

@@ -1,8 +1,8 @@
 """Which cards and nodes can take a shape, and for every other card the reason why not.
 
 A pure filter over columns: no order of preference, no queue, no quota. What cannot change while
-a plan is made (model, labels, status, size) is judged once per shape; what is free is judged
-again only on nodes where something was taken.
+a pool lives (model, labels, status, size) is judged once per shape; what is free is judged
+again only on nodes where something was taken or given back.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ ORDER = (
     Reason.NOT_WHOLE,
     Reason.COMPUTE,
     Reason.MEMORY,
+    Reason.CPU,
+    Reason.HOST_MEMORY,
 )
 """The order of the tests: a card has the first reason that holds, a later one is nearer to fitting."""
 
@@ -47,20 +49,21 @@ _STATUS_CODES = np.array([_STATUS[status] for status in CARD_STATUS], dtype=np.i
 
 
 def model_matches(asked: str, model: str) -> bool:
-    """Exact but for case, or the name up to a dash.
+    """Exact but for case, or the name up to a dash; any of several names joined by `|`.
 
-    >>> model_matches("a100", "A100-40G"), model_matches("A10", "A100-40G")
-    (True, False)
+    >>> model_matches("a100", "A100-40G"), model_matches("A10", "A100-40G"), model_matches("T4|A10", "A10")
+    (True, False, True)
     """
-    asked, model = asked.lower(), model.lower()
-    return model == asked or model.startswith(asked + "-")
+    model = model.lower()
+    return any(model == name or model.startswith(name + "-") for name in asked.lower().split("|"))
 
 
 class Fit:
-    """One shape against every card, kept up to date while a plan takes cards away.
+    """One shape against every card, kept up to date while cards are taken and given back.
 
-    `why` holds a code per card, `fitting` the number of fitting cards per node, `need` the bytes
-    a seat takes on each card. Call `refresh` before reading after something was taken.
+    `why` holds a code per card, `fitting` the number of fitting cards per node, `roomy` the nodes that take the whole
+    claim, `need` the bytes a seat takes on each card. Call `refresh` before reading after something was changed.
+    A node that lacks processors or main memory has no fitting card; its cards say which of the two it is.
     """
 
     def __init__(self, shape: Shape, free: Free) -> None:
@@ -68,17 +71,16 @@ class Fit:
         self.need = needed_bytes(shape, free)
         self.wanted = _of_kind(shape, free)
         self.fixed = self._unchanging(free)
-        self.why = self._judge(free, slice(None))
-        self.fitting = free.count_by_node(self.why == FITS)
-        self._read = len(free.changes)
+        self.why = np.zeros(len(free.cards), dtype=np.int8)
+        self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
+        self.roomy = np.zeros(len(free.cards.nodes), dtype=np.bool_)
+        self._read = free.now()
+        self._look(free, np.arange(len(free.cards.nodes)))
 
     def refresh(self, free: Free) -> Fit:
-        """Judge again the nodes in which something was taken since the last look."""
-        for node in dict.fromkeys(free.changes[self._read :]):
-            rows = free.of_node(node)
-            self.why[rows] = self._judge(free, rows)
-            self.fitting[node] = int(np.count_nonzero(self.why[rows] == FITS))
-        self._read = len(free.changes)
+        """Judge again the nodes in which something was changed since the last look."""
+        self._look(free, free.changed(self._read))
+        self._read = free.now()
         return self
 
     @property
@@ -99,7 +101,21 @@ class Fit:
         np.copyto(why, self.wanted, where=self.wanted != FITS)
         return why
 
-    def _judge(self, free: Free, rows: Ints | slice) -> Codes:
+    def _look(self, free: Free, nodes: Ints) -> None:
+        if len(nodes) == 0:
+            return
+        rows, there = free.seats(nodes)
+        cpu, host = free.cpu_milli[nodes] < self.shape.cpu_milli, free.host_bytes[nodes] < self.shape.host_bytes
+        if len(free.cards):
+            why = self._judge(free, rows)
+            _say(why, cpu, CODE[Reason.CPU])
+            _say(why, host, CODE[Reason.HOST_MEMORY])
+            self.why[rows[there]] = why[there]
+            self.fitting[nodes] = ((why == FITS) & there).sum(axis=1)
+            free.rows += int(np.count_nonzero(there))
+        self.roomy[nodes] = (self.fitting[nodes] >= self.shape.count) & ~(cpu | host)
+
+    def _judge(self, free: Free, rows: Ints) -> Codes:
         milli, size = free.milli[rows], free.size[rows]
         why = np.where(size < self.need[rows], np.int8(CODE[Reason.MEMORY]), np.int8(FITS))
         if self.shape.whole:
@@ -109,16 +125,21 @@ class Fit:
             why[milli < self.shape.held_milli] = CODE[Reason.COMPUTE]
         fixed = self.fixed[rows]
         np.copyto(why, fixed, where=fixed != FITS)
-        free.rows += len(why)
         return why
+
+
+def _say(why: Codes, lacking: Bools, code: int) -> None:
+    """Of nodes that lack something, the cards that would fit otherwise say so."""
+    if lacking.any():
+        why[lacking[:, None] & (why == FITS)] = code
 
 
 def roomy_nodes(fit: Fit, free: Free, room: int | None) -> Bools:
     """Nodes with enough fitting cards for the whole claim, within `room` bytes of the tenant's quota."""
-    nodes: Bools = fit.fitting >= fit.shape.count
-    if room is not None and fit.shape.memory_bytes is None:
-        nodes &= cheapest_bytes(fit, free) <= room
-    return nodes
+    if room is None or fit.shape.memory_bytes is not None:
+        return fit.roomy
+    within: Bools = fit.roomy & (cheapest_bytes(fit, free) <= room)
+    return within
 
 
 def cheapest_bytes(fit: Fit, free: Free) -> Ints:

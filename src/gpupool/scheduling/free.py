@@ -1,12 +1,14 @@
-"""A working copy of what is free, per card and per node, while one plan is made.
+"""The working copy of what is free, per card and per host, that lives as long as its pool.
 
-This is the only mutable thing in the scheduler, and it dies with the cycle that made it. It
-knows numbers, not rules: whether a claim may take something is decided in `feasible`.
+This is the only mutable thing in the scheduler. It knows numbers, not rules: whether a claim may take something is
+decided in `feasible`. Every note (`take`, `give`, `set`, `set_hosts`) changes the columns in place, so that whoever
+holds a view of them keeps it, and adds the node to a list that each cache reads from where it last stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,35 +16,73 @@ import numpy.typing as npt
 from gpupool.base.units import WHOLE
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
+UNLIMITED = 1 << 62
+"""What is free of processors and main memory where nothing is known of them."""
+
+NO_CARD = -1
+"""In `Free.grid`: no open card is there."""
+
+_LEAST_KEPT = 4096
+
+
+class Cursor(NamedTuple):
+    """How far a cache has read the list of changed nodes."""
+
+    epoch: int
+    position: int
+
+
+class _Step(NamedTuple):
+    """One change as it can be undone: what was added to each column."""
+
+    node: int
+    rows: Ints
+    milli: Ints | int
+    sizes: Ints | int
+    cpu_milli: int
+    host_bytes: int
+
 
 class Free:
-    """Free compute and memory by card, with sums by node kept beside them.
+    """Free compute and memory by card (`milli`, `size`), of the host by node (`cpu_milli`, `host_bytes`).
 
-    `changes` lists the nodes in which something was taken, in order, so that whoever remembers
-    how far it has read it looks again at those nodes alone.
+    `rank` is a permutation of the nodes that decides ties: the lowest wins. By default it mixes the nodes' places in
+    the snapshot, so that names play no part in it and neighbours in a list (often one kind of machine) do not follow
+    each other; a node that is appended changes the order of no others. `order` gives another one, best node first.
     """
 
-    def __init__(self, cards: Cards) -> None:
+    def __init__(self, cards: Cards, order: Ints | None = None) -> None:
         self.cards = cards
         self.milli = cards.free_milli.copy()
         self.size = cards.free_bytes.copy()
+        self.cpu_milli, self.host_bytes = _free_of_hosts(cards)
         self.open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
+        self.order = mixed_order(len(cards.nodes)) if order is None else order
+        self.rank = np.argsort(self.order)
         self.rows = 0
-        self.changes: list[int] = []
-        self._order = np.argsort(cards.node, kind="stable")
-        self._starts = np.searchsorted(cards.node[self._order], np.arange(len(cards.nodes) + 1))
-        self.node_milli = self.by_node(np.where(self.open, self.milli, 0))
-        self.node_whole = self.count_by_node(self.untouched())
+        self._by_node = np.argsort(cards.node, kind="stable")
+        self._starts = np.searchsorted(cards.node[self._by_node], np.arange(len(cards.nodes) + 1))
+        self._lay_out_grid()
+        self._changes: list[int] = []
+        self._epoch = 0
+        self._last: tuple[Cursor, int, Ints] | None = None
+        self._undo: list[_Step] = []
+        self._marks: list[int] = []
         self._labelled: dict[tuple[str, str], Bools] = {}
+
+    # --- who is where ---------------------------------------------------------------------
 
     def of_node(self, node: int) -> Ints:
         """Rows of a node's cards, in the order of their index."""
-        return self._order[self._starts[node] : self._starts[node + 1]]
+        return self._by_node[self._starts[node] : self._starts[node + 1]]
 
-    def by_node(self, column: Ints) -> Ints:
-        """The column added up over each node's cards."""
-        sums = np.bincount(self.cards.node, weights=column, minlength=len(self.cards.nodes))
-        return sums.astype(np.int64)
+    def seats(self, nodes: Ints) -> tuple[Ints, Bools]:
+        """Rows of these nodes' cards, one line per node, and which places of a line are cards at all."""
+        return self._table[nodes], self._there[nodes]
+
+    def grid(self, nodes: Ints) -> Ints:
+        """Free compute, one line per node in the order of its cards' index; NO_CARD where no open card is."""
+        return self._grid[nodes]
 
     def count_by_node(self, chosen: Bools) -> Ints:
         """How many of each node's cards are chosen."""
@@ -53,7 +93,7 @@ class Free:
         highest = np.zeros(len(self.cards.nodes), dtype=np.int8)
         some = self._starts[1:] > self._starts[:-1]
         if some.any():
-            highest[some] = np.maximum.reduceat(column[self._order], self._starts[:-1][some])
+            highest[some] = np.maximum.reduceat(column[self._by_node], self._starts[:-1][some])
         return highest
 
     def untouched(self, rows: Ints | slice = slice(None)) -> Bools:
@@ -63,19 +103,125 @@ class Free:
         return whole
 
     def labelled(self, label: tuple[str, str]) -> Bools:
-        """Which nodes carry the label; looked up once per cycle and label."""
+        """Which nodes carry the label; looked up once per label."""
         if label not in self._labelled:
             self._labelled[label] = _carrying(label, self.cards.node_labels)
         return self._labelled[label]
 
-    def take(self, node: int, rows: Ints, milli: int, sizes: Ints) -> None:
-        """Hold that much on each of these cards of the node."""
-        self.milli[rows] -= milli
-        self.size[rows] -= sizes
-        mine = self.of_node(node)
-        self.node_milli[node] = int(self.milli[mine][self.open[mine]].sum())
-        self.node_whole[node] = int(self.untouched(mine).sum())
-        self.changes.append(node)
+    # --- what happened --------------------------------------------------------------------
+
+    def take(self, node: int, rows: Ints, milli: int, sizes: Ints, cpu_milli: int = 0, host_bytes: int = 0) -> None:
+        """Hold that much on each of these cards of the node, and of its processors and main memory."""
+        self._change(_Step(node, rows, -milli, -sizes, -cpu_milli, -host_bytes))
+
+    def give(self, node: int, rows: Ints, milli: int, sizes: Ints, cpu_milli: int = 0, host_bytes: int = 0) -> None:
+        """Give back what was taken with the same arguments."""
+        self._change(_Step(node, rows, milli, sizes, cpu_milli, host_bytes))
+
+    def set(self, rows: Ints, milli: Ints, sizes: Ints) -> None:
+        """What is free on these cards now, whatever was known; a node is marked changed only where something is."""
+        milli, sizes = milli - self.milli[rows], sizes - self.size[rows]
+        moved = (milli != 0) | (sizes != 0)
+        for node in np.unique(self.cards.node[rows[moved]]):
+            mine = moved & (self.cards.node[rows] == node)
+            self._change(_Step(int(node), rows[mine], milli[mine], sizes[mine], 0, 0))
+
+    def set_hosts(self, nodes: Ints, cpu_milli: Ints, host_bytes: Ints) -> None:
+        """What is free of these nodes' processors and main memory now, as `set` does for cards."""
+        none = np.zeros(0, dtype=np.int64)
+        more = zip(nodes, cpu_milli - self.cpu_milli[nodes], host_bytes - self.host_bytes[nodes], strict=True)
+        for node, cpu, host in more:
+            if cpu or host:
+                self._change(_Step(int(node), none, 0, 0, int(cpu), int(host)))
+
+    # --- trials ---------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        """Begin a trial; it ends with `rollback` or `keep` of this mark. Trials may lie inside each other."""
+        self._marks.append(len(self._undo))
+        return len(self._marks) - 1
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark, exactly, and end that trial and those inside it."""
+        while len(self._undo) > self._marks[mark]:
+            self._add(_undone(self._undo.pop()))
+        self.keep(mark)
+
+    def keep(self, mark: int) -> None:
+        """End that trial and those inside it, and leave what they did."""
+        del self._marks[mark:]
+        if not self._marks:
+            self._undo.clear()
+
+    # --- what caches read -----------------------------------------------------------------
+
+    def now(self) -> Cursor:
+        return Cursor(self._epoch, len(self._changes))
+
+    def changed(self, since: Cursor) -> Ints:
+        """Nodes changed since then, each once; all of them when that was too long ago to be known."""
+        if self._last is not None and self._last[0] == since and self._last[1] == len(self._changes):
+            return self._last[2]
+        if since.epoch != self._epoch:
+            return np.arange(len(self.cards.nodes))
+        nodes = np.array(list(dict.fromkeys(self._changes[since.position :])), dtype=np.int64)
+        self._last = since, len(self._changes), nodes
+        return nodes
+
+    def _change(self, step: _Step) -> None:
+        if self._marks:
+            self._undo.append(step)
+        self._add(step)
+
+    def _add(self, step: _Step) -> None:
+        rows = step.rows
+        if len(rows):
+            self.milli[rows] += step.milli
+            self.size[rows] += step.sizes
+            self._flat[self._slot[rows]] = np.where(self.open[rows], self.milli[rows], NO_CARD)
+        if step.cpu_milli or step.host_bytes:
+            self.cpu_milli[step.node] += step.cpu_milli
+            self.host_bytes[step.node] += step.host_bytes
+        if len(self._changes) >= max(_LEAST_KEPT, 4 * len(self.cards.nodes)):
+            self._forget()
+        self._changes.append(step.node)
+
+    def _forget(self) -> None:
+        """Every cache looks at everything once more; so the list stays short however long the pool lives."""
+        self._changes.clear()
+        self._last = None
+        self._epoch += 1
+
+    def _lay_out_grid(self) -> None:
+        widths = np.diff(self._starts)
+        places = np.arange(max(int(widths.max(initial=0)), 1))
+        self._there = places[None, :] < widths[:, None]
+        self._table = np.zeros(self._there.shape, dtype=np.int64)
+        self._table[self._there] = self._by_node
+        self._slot = np.empty(len(self.cards), dtype=np.int64)
+        self._slot[self._by_node] = np.flatnonzero(self._there)
+        self._grid = np.full(self._there.shape, NO_CARD, dtype=np.int64)
+        self._flat = self._grid.reshape(-1)
+        self._flat[self._slot] = np.where(self.open, self.milli, NO_CARD)
+
+
+def mixed_order(nodes: int) -> Ints:
+    """An order of so many nodes that looks like chance and is always the same (splitmix64 of each one's number)."""
+    mixed = (np.arange(nodes, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
+
+
+def _undone(step: _Step) -> _Step:
+    return _Step(step.node, step.rows, -step.milli, -step.sizes, -step.cpu_milli, -step.host_bytes)
+
+
+def _free_of_hosts(cards: Cards) -> tuple[Ints, Ints]:
+    if cards.hosts is None:
+        unlimited = np.full(len(cards.nodes), UNLIMITED, dtype=np.int64)
+        return unlimited, unlimited.copy()
+    return cards.hosts.free_cpu_milli.copy(), cards.hosts.free_memory_bytes.copy()
 
 
 def _carrying(label: tuple[str, str], labels: tuple[Mapping[str, str], ...]) -> Bools:

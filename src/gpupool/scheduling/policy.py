@@ -15,24 +15,39 @@ from gpupool.scheduling.snapshot import Expected, Ints
 
 
 class Rater(Protocol):
-    """One policy at work on one pool. It reads `free`, hears what was taken and given back, and changes nothing."""
+    """One policy at work on one pool. It reads `free`, hears what was taken and given back, and changes nothing.
+
+    A score may depend on the shape, on the node as it is and on what `epoch` counts, on nothing else: `ranking` keeps
+    scores of nodes that did not change.
+    """
+
+    SCALED: bool
+    """Whether `settle` has anything to do."""
 
     @property
     def epoch(self) -> int:
         """Whoever remembers scores forgets all of them when this has grown; else only those of changed nodes."""
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
-        """A score for each of these nodes, all of which can take the shape; higher wins, ties go to the lowest rank."""
+        """A score for each of these nodes, all of which can take the shape; higher wins, ties go to the lowest rank.
+
+        `fit` is fresh. Scores are above the lowest int64, which stands for "not feasible".
+        """
 
     def settle(self, scores: Ints) -> Ints:
-        """The scores of all feasible nodes beside each other; only a rule that scales them changes anything here."""
+        """The scores of all feasible nodes, lowest rank first, as they stand beside each other; asked if SCALED."""
 
     def choose(self, fit: Fit, node: int) -> Ints:
-        """Rows of the node's cards to take, as many as the shape has cards."""
+        """Rows of the node's fitting cards, best first: a claim takes as many of them as it asks for, from the front.
 
-    def took(self, shape: Shape, node: int) -> None: ...
+        All of them are given, because a quota or a topology may pass over some.
+        """
 
-    def gave(self, shape: Shape, node: int) -> None: ...
+    def took(self, shape: Shape, node: int) -> None:
+        """Told after `Free.take`, by whoever took; what lay on the nodes before the start it never hears."""
+
+    def gave(self, shape: Shape, node: int) -> None:
+        """Told after `Free.give`, and for each `took` that a rollback has undone."""
 
 
 class PlacementPolicy(Protocol):
@@ -44,3 +59,19 @@ class PlacementPolicy(Protocol):
 
     def start(self, free: Free, expected: Expected, seed: int) -> Rater:
         """At work on this pool; the same arguments and the same calls give the same answers."""
+
+
+class Unmoved:
+    """What a rater answers that scales nothing, remembers nothing and whose scores never age."""
+
+    SCALED = False
+    epoch = 0
+
+    def settle(self, scores: Ints) -> Ints:
+        return scores
+
+    def took(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""
+
+    def gave(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""

@@ -20,7 +20,7 @@ from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Cards, Ints, TenantView
 
-_PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE)
+_PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.CPU, Reason.HOST_MEMORY)
 _STATUS = (Reason.DRAINING, Reason.NOT_ADOPTED, Reason.UNHEALTHY)
 _DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), (Reason.LABELS,), (Reason.MODEL,))
 """What dominates: reasons that pass by themselves before those that an operator or the asker must change."""
@@ -35,9 +35,24 @@ def never(fit: Fit, free: Free, known_models: Iterable[str] = (), asked_memory: 
         return _no_such_card(fit, free, known_models, asked_memory)
     most = int(free.count_by_node(fit.possible).max())
     if most >= fit.shape.count:
-        return None
+        return _no_such_host(fit, free)
     sentence = wording.too_many(fit.shape, most, all_alike=bool(fit.possible.all()))
     return _never(fit, free, Reason.TOO_FEW_CARDS, sentence, f"ask for at most {wording.plural(most, 'card')}")
+
+
+def _no_such_host(fit: Fit, free: Free) -> Rejection | None:
+    """The refusal when no node with enough possible cards is large enough beside them, however empty."""
+    hosts, shape = free.cards.hosts, fit.shape
+    if hosts is None:
+        return None
+    enough = free.count_by_node(fit.possible) >= shape.count
+    cpu, memory = hosts.cpu_milli >= shape.cpu_milli, hosts.memory_bytes >= shape.host_bytes
+    if (enough & cpu & memory).any():
+        return None
+    most_cpu, most_bytes = int(hosts.cpu_milli[enough].max()), int(hosts.memory_bytes[enough].max())
+    reason = Reason.HOST_MEMORY if (enough & cpu).any() else Reason.CPU
+    sentence = wording.small_hosts(shape, most_cpu, most_bytes)
+    return _never(fit, free, reason, sentence, wording.at_most_of_host(most_cpu, most_bytes))
 
 
 def _no_such_card(fit: Fit, free: Free, known: Iterable[str], asked_memory: str | None) -> Rejection:
@@ -136,7 +151,14 @@ def _most(fit: Fit, free: Free) -> dict[Reason, str]:
     lacking = {reason: fit.why == CODE[reason] for reason in (Reason.COMPUTE, Reason.MEMORY, Reason.CARD_TOO_SMALL)}
     columns = {Reason.COMPUTE: free.milli, Reason.MEMORY: free.size, Reason.CARD_TOO_SMALL: free.cards.memory_bytes}
     found = {reason: int(columns[reason][mask].max()) for reason, mask in lacking.items() if mask.any()}
-    return {r: format_gpu(most) if r is Reason.COMPUTE else format_mib(most) for r, most in found.items()}
+    said = {r: format_gpu(most) if r is Reason.COMPUTE else format_mib(most) for r, most in found.items()}
+    return said | _most_of_hosts(fit, free)
+
+
+def _most_of_hosts(fit: Fit, free: Free) -> dict[Reason, str]:
+    cpu, memory = (free.cards.node[fit.why == CODE[reason]] for reason in (Reason.CPU, Reason.HOST_MEMORY))
+    said = {Reason.CPU: wording.format_cores(int(free.cpu_milli[cpu].max()))} if len(cpu) else {}
+    return said | ({Reason.HOST_MEMORY: format_mib(int(free.host_bytes[memory].max()))} if len(memory) else {})
 
 
 def beyond_quota(amount: Amount, tenant: str, view: TenantView) -> Rejection | None:

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupool.model.claim import Shape
-from gpupool.scheduling import score_binpack
+from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Ints
+from gpupool.scheduling.policy import Rater, Unmoved
+from gpupool.scheduling.score_binpack import NODE_BITS, fitting_rows, node_cost
+from gpupool.scheduling.snapshot import Expected, Ints
 
-NODE, CARD = "emptiest", "emptiest"
-
-
-def node_cost(free: Free, shape: Shape) -> Ints:
-    """Per node, lower is better: most compute left; for whole cards most untouched ones first."""
-    return -score_binpack.node_cost(free, shape)
+NAME, NODE, CARD = "spread", "emptiest", "emptiest"
 
 
-def card_order(free: Free, rows: Ints) -> Ints:
-    """The rows, best first: most compute left, untouched before used, most memory left, lowest index."""
-    return rows[np.lexsort((-free.size[rows], ~free.untouched(rows), -free.milli[rows]))]
+def start(free: Free, expected: Expected, seed: int) -> Rater:
+    return Spread(free)
+
+
+class Spread(Unmoved):
+    """Most compute left; for whole cards most untouched ones first."""
+
+    def __init__(self, free: Free) -> None:
+        self._free = free
+
+    def rate(self, fit: Fit, nodes: Ints) -> Ints:
+        return (node_cost(self._free, fit.shape, nodes) << NODE_BITS) - nodes
+
+    def choose(self, fit: Fit, node: int) -> Ints:
+        """Most compute left, untouched before used, most memory left, lowest index."""
+        free, rows = self._free, fitting_rows(self._free, fit, node)
+        return rows[np.lexsort((-free.size[rows], ~free.untouched(rows), -free.milli[rows]))]

@@ -167,26 +167,14 @@ class Expected:
     counts: tuple[float, ...] = ()
 
 
-class Packing(StrEnum):
-    BINPACK = "binpack"
-    SPREAD = "spread"
-
-
-@dataclass(frozen=True)
-class Policy:
-    """The rule of placement: how nodes are filled, and how cards of a node are."""
-
-    nodes: Packing = Packing.BINPACK
-    cards: Packing = Packing.BINPACK
-
-
 @dataclass(frozen=True)
 class Snapshot:
     generation: int
     cards: Cards
     tenants: Mapping[str, TenantView]
     waiting: tuple[Waiting, ...]
-    policy: Policy = field(default_factory=Policy)
+    policy: str = "default"
+    """The name of the rule of placement (`scheduling.policies`)."""
     running: tuple[Running, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     expected: Expected = field(default_factory=Expected)

@@ -40,8 +40,22 @@ def two_sizes(asked: int, given: int) -> tuple[str, str]:
 
 def named(shape: Shape, noun: str = "card") -> str:
     """`card`, `H200 card`, `H200 card with zone=a`: the kind of card that was asked for."""
-    model = f"{shape.model} " if shape.model else ""
+    model = f"{models(shape)} " if shape.model else ""
     return f"{model}{noun}" + (f" with {labelled(shape)}" if shape.labels else "")
+
+
+def models(shape: Shape) -> str:
+    """`H200`, or `H200 or A100` where any of several will do."""
+    return (shape.model or "").replace("|", " or ")
+
+
+def format_cores(cpu_milli: int) -> str:
+    """Processors with as many decimals as they have.
+
+    >>> format_cores(8000), format_cores(3150)
+    ('8', '3.15')
+    """
+    return f"{cpu_milli / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def labelled(shape: Shape) -> str:
@@ -65,14 +79,14 @@ def no_model(model: str, nearest: str | None, models: Sequence[str]) -> str:
 
 
 def no_labels(shape: Shape) -> str:
-    model = f"{shape.model} " if shape.model else ""
+    model = f"{models(shape)} " if shape.model else ""
     return f"no {model}card of this pool is on a node with {labelled(shape)}"
 
 
 def too_large(shape: Shape, largest_model: str, largest_bytes: int, asked: str | None = None) -> str:
     wanted, has = two_sizes(shape.memory_bytes or 0, largest_bytes)
     labels = f" on a node with {labelled(shape)}" if shape.labels else ""
-    model = f"{shape.model} " if shape.model else ""
+    model = f"{models(shape)} " if shape.model else ""
     return f"no {model}card{labels} has {asked or wanted} (largest: {largest_model} with {has})"
 
 
@@ -82,6 +96,21 @@ def too_many(shape: Shape, most: int, *, all_alike: bool) -> str:
     size = f" of at least {format_gib(shape.memory_bytes)}" if shape.memory_bytes else ""
     cards = f"{named(shape, 'cards')}{size}"
     return f"needs {shape.count} {cards} on one node; no node has more than {most} of them"
+
+
+def small_hosts(shape: Shape, most_cpu: int, most_bytes: int) -> str:
+    """`needs 64 processors beside its card; the largest node that could take it has 32`."""
+    beside = "its card" if shape.count == 1 else f"its {shape.count} cards"
+    wants = [f"{format_cores(shape.cpu_milli)} processors"] if shape.cpu_milli else []
+    wants += [format_mib(shape.host_bytes)] if shape.host_bytes else []
+    has = [format_cores(most_cpu)] if shape.cpu_milli else []
+    has += [format_mib(most_bytes)] if shape.host_bytes else []
+    nodes = f"nodes with such cards have at most {' and '.join(has)}"
+    return f"needs {' and '.join(wants)} of its node beside {beside}; {nodes}"
+
+
+def at_most_of_host(most_cpu: int, most_bytes: int) -> str:
+    return f"ask for at most {format_cores(most_cpu)} processors and {format_mib(most_bytes)} of main memory"
 
 
 def beyond_quota_compute(milli: int, tenant: str, quota: Quota) -> str:
@@ -220,6 +249,8 @@ _DOES = {
     Reason.NOT_WHOLE: ("is in use", "are in use"),
     Reason.COMPUTE: ("lacks compute", "lack compute"),
     Reason.MEMORY: ("lacks memory", "lack memory"),
+    Reason.CPU: ("is on a node that lacks processors", "are on nodes that lack processors"),
+    Reason.HOST_MEMORY: ("is on a node that lacks main memory", "are on nodes that lack main memory"),
 }
 
 

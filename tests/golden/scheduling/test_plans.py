@@ -12,7 +12,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape, Sharing
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import CardStatus, Packing, Policy, Snapshot
+from gpupool.scheduling.snapshot import CardStatus, Snapshot
 from tests.golden.scheduling.render import render
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
@@ -38,7 +38,7 @@ def _quotas() -> Snapshot:
     )
 
 
-def _mixed_box(policy: Policy | None = None) -> Snapshot:
+def _mixed_box(policy: str = "binpack") -> Snapshot:
     pool = cards(
         "mixed:T4,T4,A100-40G,A100-80G+1x4xH200",
         used={"node-1/2": (500, 20 * GIB), "node-2/0": (1000, 140 * GIB), "node-2/1": (0, 10 * GIB)},
@@ -72,7 +72,7 @@ CASES: Mapping[str, Snapshot] = {
     "three-teams-on-one-card": _three_teams(),
     "quotas-and-priorities": _quotas(),
     "mixed-box-binpack": _mixed_box(),
-    "mixed-box-spread": _mixed_box(Policy(Packing.SPREAD, Packing.SPREAD)),
+    "mixed-box-spread": _mixed_box("spread"),
     "fragmented-pool": _fragmented(),
 }
 

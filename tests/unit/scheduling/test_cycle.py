@@ -8,10 +8,10 @@ from gpupool.base.units import GIB, MIB
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import CardStatus, Packing, Plan, Policy, Snapshot
+from gpupool.scheduling.snapshot import CardStatus, Plan, Snapshot
 from tests.support.scheduling_builders import apply, cards, shape, snapshot, tenant, waiting, whole
 
-SPREAD = Policy(Packing.SPREAD, Packing.SPREAD)
+SPREAD = "spread"
 
 
 def seated(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -61,12 +61,6 @@ def test_binpack_fills_the_fullest_node_first() -> None:
     used = {"node-2/0": (400, 0)}
     plan = cycle(snapshot("3x2xH200", waiting("a", "b", "c"), used=used), 0)
     assert seated(plan) == {"a": ("node-2/0",), "b": ("node-2/1",), "c": ("node-2/1",)}
-
-
-def test_nodes_and_cards_may_follow_different_packings() -> None:
-    policy = Policy(nodes=Packing.SPREAD, cards=Packing.BINPACK)
-    used = {"node-1/0": (100, 0), "node-2/0": (400, 0)}
-    assert seated(cycle(snapshot("2x2xH200", waiting("a"), used=used, policy=policy), 0)) == {"a": ("node-1/0",)}
 
 
 def test_whole_cards_go_to_the_node_with_the_fewest_whole_cards_that_fits() -> None:

@@ -104,7 +104,7 @@ def test_cards_in_any_order_belong_to_their_nodes() -> None:
         ["node-1/0", "node-1/1"],
         ["node-2/1", "node-2/0"],
     ]
-    assert (free.node_milli.tolist(), free.node_whole.tolist()) == ([1400, 1300], [1, 1])
+    assert free.grid(np.array([0, 1])).tolist() == [[1000, 400], [300, 1000]]
 
 
 def test_a_node_without_cards_fits_nothing_and_breaks_nothing() -> None:
@@ -122,3 +122,28 @@ def test_nodes_are_roomy_within_the_rest_of_a_memory_quota() -> None:
     assert roomy_nodes(fit, free, None).tolist() == [True, True]
     assert roomy_nodes(fit, free, 100 * GIB).tolist() == [False, True]
     assert roomy_nodes(fit, free, 20 * GIB).tolist() == [False, False]
+
+
+def test_a_node_without_processors_or_main_memory_for_it_has_no_fitting_card() -> None:
+    free = Free(cards("3x2xT4", hosts=(8000, 32 * GIB), used={"node-1/0": (900, 0)}))
+    free.set_hosts(np.arange(3), np.array([3000, 8000, 8000]), np.array([32, 32, 4]) * GIB)
+    want = Shape(500, GIB, cpu_milli=4000, host_bytes=8 * GIB)
+    fit = Fit(want, free)
+    compute, cpu, host = CODE[Reason.COMPUTE], CODE[Reason.CPU], CODE[Reason.HOST_MEMORY]
+    assert fit.why.tolist() == [compute, cpu, 0, 0, host, host]
+    assert (fit.fitting.tolist(), fit.roomy.tolist()) == ([0, 2, 0], [False, True, False])
+    free.take(1, free.of_node(1)[:1], 500, np.array([GIB]), 4001, GIB)
+    assert fit.refresh(free).roomy.tolist() == [False, False, False]
+    free.give(1, free.of_node(1)[:1], 500, np.array([GIB]), 4001, GIB)
+    assert fit.refresh(free).roomy.tolist() == [False, True, False]
+
+
+def test_a_claim_to_processors_alone_asks_nothing_of_cards() -> None:
+    free = Free(cards("2x1xT4", hosts=(8000, GIB), used={"node-1/0": (1000, 15 * GIB)}))
+    free.set_hosts(np.array([1]), np.array([100]), np.array([GIB]))
+    assert Fit(Shape(0, 0, 0, cpu_milli=500), free).roomy.tolist() == [True, False]
+
+
+def test_any_of_several_models_will_do() -> None:
+    fit = Fit(Shape(500, GIB, model="t4|A100"), Free(cards("1x1xH200+1x1xA100-40G+1x1xT4")))
+    assert fit.why.tolist() == [CODE[Reason.MODEL], 0, 0]

@@ -1,0 +1,88 @@
+"""The feasible nodes of a shape in order, kept from one decision to the next.
+
+Equal shapes get equal answers, and a placement changes one node: so what a shape was told is kept and mended on the
+nodes that changed since. A decision is then one look for the highest score.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from gpupool.model.claim import Shape
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.policy import Rater
+from gpupool.scheduling.snapshot import Bools, Ints
+
+NOT_FEASIBLE = int(np.iinfo(np.int64).min)
+
+
+class Ranking:
+    """One shape: `fit` says where it can go, `best` where it should."""
+
+    def __init__(self, shape: Shape, free: Free, rater: Rater) -> None:
+        self.fit = Fit(shape, free)
+        self._free, self._rater = free, rater
+        self._scores = np.full(len(free.cards.nodes), NOT_FEASIBLE, dtype=np.int64)
+        """By rank, so that the first of equals is the one with the lowest."""
+        self._read, self._epoch = free.now(), -1
+
+    def refresh(self) -> Ranking:
+        """The fit as it is now; scores are mended when they are asked for."""
+        self.fit.refresh(self._free)
+        return self
+
+    def best(self, among: Bools | None = None) -> int | None:
+        """The feasible node with the highest score (only nodes in `among`), None where there is none."""
+        self._mend()
+        scores = self._scores
+        if among is not None:
+            scores = np.where(among[self._free.order], scores, NOT_FEASIBLE)
+        if self._rater.SCALED:
+            scores = self._settled(scores)
+        at = int(scores.argmax()) if len(scores) else -1
+        if at < 0 or scores[at] == NOT_FEASIBLE:
+            return None
+        return int(self._free.order[at])
+
+    def choose(self, node: int) -> Ints:
+        """Rows of the node's fitting cards, best first."""
+        return self._rater.choose(self.fit, node)
+
+    def _mend(self) -> None:
+        epoch = self._rater.epoch
+        nodes = self._free.changed(self._read) if epoch == self._epoch else self._free.order
+        self.fit.refresh(self._free)
+        self._read, self._epoch = self._free.now(), epoch
+        if len(nodes) == 0:
+            return
+        roomy = nodes[self.fit.roomy[nodes]]
+        self._scores[self._free.rank[nodes]] = NOT_FEASIBLE
+        if len(roomy):
+            self._scores[self._free.rank[roomy]] = self._rater.rate(self.fit, roomy)
+
+    def _settled(self, scores: Ints) -> Ints:
+        feasible = scores != NOT_FEASIBLE
+        settled = np.full(len(scores), NOT_FEASIBLE, dtype=np.int64)
+        if feasible.any():
+            settled[feasible] = self._rater.settle(scores[feasible])
+        return settled
+
+
+class Rankings:
+    """Rankings by shape; only those used last are kept, so that many odd shapes do not cost memory without end."""
+
+    def __init__(self, free: Free, rater: Rater, kept: int = 512) -> None:
+        self._free, self._rater, self._kept = free, rater, kept
+        self._of: OrderedDict[Shape, Ranking] = OrderedDict()
+
+    def of(self, shape: Shape) -> Ranking:
+        """The shape's ranking, its fit fresh."""
+        found = self._of.pop(shape, None)
+        ranking = Ranking(shape, self._free, self._rater) if found is None else found.refresh()
+        self._of[shape] = ranking
+        if len(self._of) > self._kept:
+            self._of.popitem(last=False)
+        return ranking

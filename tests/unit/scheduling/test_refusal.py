@@ -1,0 +1,42 @@
+import numpy as np
+
+from gpupool.base.units import GIB, MIB
+from gpupool.model.claim import Reason, Shape
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.refusal import never, not_now
+from tests.support.scheduling_builders import cards
+
+POOL = cards("2x2xT4", hosts=(8000, 32 * GIB))
+
+
+def test_more_processors_or_main_memory_than_any_node_has_is_refused_for_ever() -> None:
+    said = never(Fit(Shape(500, GIB, cpu_milli=12_500), Free(POOL)), Free(POOL))
+    assert said is not None
+    assert (said.dominant, said.fits_ever) == (Reason.CPU, False)
+    assert said.sentence == "needs 12.5 processors of its node beside its card; nodes with such cards have at most 8"
+    assert said.hint == "ask for at most 8 processors and 32768 MiB of main memory"
+    said = never(Fit(Shape(500, GIB, 2, host_bytes=64 * GIB), Free(POOL)), Free(POOL))
+    assert said is not None
+    assert said.dominant is Reason.HOST_MEMORY
+    assert "needs 65536 MiB of its node beside its 2 cards" in said.sentence
+
+
+def test_processors_and_main_memory_that_are_in_use_are_waited_for() -> None:
+    free = Free(POOL)
+    free.set_hosts(np.array([0, 1]), np.array([500, 8000]), np.array([32 * GIB, 100 * MIB]))
+    fit = Fit(Shape(500, GIB, cpu_milli=1000, host_bytes=GIB), free)
+    assert never(fit, free) is None
+    said = not_now(fit, free)
+    assert said.cards == {Reason.CPU: 2, Reason.HOST_MEMORY: 2}
+    assert said.sentence == (
+        "needs 0.50 GPU (50 % compute) + 1024 MiB on one card; of 4 cards 2 are on nodes that lack processors"
+        " (most free: 0.5), 2 are on nodes that lack main memory (most free: 100 MiB)"
+    )
+
+
+def test_several_models_are_told_as_alternatives() -> None:
+    free = Free(cards("2x2xT4+1x4xH200"))
+    none = never(Fit(Shape(1000, None, 3, model="T4|A10"), free), free)
+    assert none is not None
+    assert none.sentence == "needs 3 T4 or A10 cards on one node; no node has more than 2 of them"
