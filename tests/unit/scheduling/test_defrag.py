@@ -1,0 +1,136 @@
+"""Moves that bring whole cards together: what they gain, what they cost, and what they leave alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import Shape
+from gpupool.scheduling.defrag import DefragPlan, Limits, defrag
+from gpupool.scheduling.defrag_solver import solver
+from gpupool.scheduling.snapshot import Running, Snapshot
+from tests.support.scheduling_builders import snapshot
+
+NOW = 10_000 * 10**9
+
+
+def pool(layout: str, *jobs: Running) -> Snapshot:
+    """A pool with these jobs on its cards."""
+    made = snapshot(layout)
+    milli, size = made.cards.free_milli.copy(), made.cards.free_bytes.copy()
+    for job in jobs:
+        rows = np.array(job.rows)
+        milli[rows] -= job.milli
+        size[rows] -= job.sizes
+    return replace(made, cards=replace(made.cards, free_milli=milli, free_bytes=size), running=jobs)
+
+
+def job(
+    name: str,
+    *rows: int,
+    milli: int = 1000,
+    ran: int = 60,
+    saved: int | None = None,
+    stays: bool = False,
+    gang: str = "",
+) -> Running:
+    """A job on these cards that has run so many seconds, and last saved its state that many ago."""
+    size = 140 * GIB if milli == 1000 else GIB
+    shape = Shape(milli, size, len(rows))
+    saved_ns = None if saved is None else NOW - saved * 10**9
+    sizes, all_milli = (size,) * len(rows), (milli,) * len(rows)
+    began = NOW - ran * 10**9
+    return Running(name, "nlp", 0, rows, all_milli, sizes, shape, began, None, saved_ns, not stays, gang)
+
+
+def moved(plan: DefragPlan) -> dict[str, str]:
+    return {move.job: move.node for move in plan.moves}
+
+
+def test_two_half_used_nodes_become_a_full_one_and_an_empty_one() -> None:
+    before = pool("2x4xH200", job("a", 0), job("b", 1), job("c", 4), job("d", 5))
+    plan = defrag(before, NOW)
+    assert set(moved(plan)) in ({"a", "b"}, {"c", "d"})
+    assert plan.gain.nodes == (0, 1)
+    assert plan.gain.cards == (4, 4)
+    assert plan.lost_seconds == 120
+
+
+def test_the_job_that_loses_least_moves() -> None:
+    before = pool("2x2xH200", job("old", 0, ran=9000), job("new", 2, ran=10))
+    assert moved(defrag(before, NOW)) == {"new": "node-1"}
+    before = pool("2x2xH200", job("saved", 0, ran=9000, saved=5), job("new", 2, ran=10))
+    assert moved(defrag(before, NOW)) == {"saved": "node-2"}
+
+
+def test_jobs_that_may_not_move_and_gangs_stay() -> None:
+    before = pool("2x2xH200", job("fixed", 0, stays=True), job("gang", 2, gang="g"))
+    assert defrag(before, NOW).moves == ()
+
+
+def test_shares_are_gathered_on_one_card_so_that_another_comes_free() -> None:
+    before = pool("1x2xH200+1x2xH200", job("s1", 0, milli=300), job("s2", 2, milli=300))
+    plan = defrag(before, NOW)
+    assert len(plan.moves) == 1
+    assert plan.gain.cards == (2, 3)
+    assert plan.gain.nodes == (0, 1)
+
+
+def test_a_block_smaller_than_a_node_needs_only_so_many_cards() -> None:
+    stuck = [job(f"stuck{row}", row, stays=True) for row in (0, 4, 5, 6)]
+    before = pool("2x4xH200", *stuck, job("a", 1))
+    plan = defrag(before, NOW, block=3, wanted=1)
+    assert moved(plan) == {"a": "node-2"}
+    assert plan.gain.blocks == (0, 1)
+    assert plan.gain.nodes == (0, 0)
+
+
+def test_nothing_moves_where_another_block_would_break_for_it() -> None:
+    before = pool("2x2xH200", job("a", 0))
+    assert defrag(before, NOW).moves == ()
+
+
+@pytest.mark.parametrize("limits", [Limits(moves=1), Limits(lost_seconds=100), Limits(per_tenant=1)])
+def test_limits_hold(limits: Limits) -> None:
+    before = pool("2x4xH200", job("a", 0), job("b", 1), job("c", 4), job("d", 5))
+    assert defrag(before, NOW, limits=limits).moves == ()
+
+
+def test_every_move_fits_when_it_is_made_and_nobody_moves_twice() -> None:
+    random = np.random.default_rng(7)
+    jobs = [
+        job(f"j{row}", int(row), milli=int(random.choice([200, 500, 1000])), ran=int(random.integers(1, 999)))
+        for row in random.choice(80, size=45, replace=False)
+    ]
+    before = pool("10x8xH200", *jobs)
+    plan = defrag(before, NOW, solver=solver(2.0))
+    free = before.cards.free_milli.copy()
+    running = {one.job: one for one in before.running}
+    for move in plan.moves:
+        milli = running[move.job].milli[0]
+        assert (free[list(move.rows)] >= milli).all()
+        free[list(move.rows)] -= milli
+        free[list(running[move.job].rows)] += milli
+    assert len(moved(plan)) == len(plan.moves)
+    assert plan.gain.nodes[1] > plan.gain.nodes[0]
+
+
+def test_the_solver_is_never_worse_than_the_greedy_plan() -> None:
+    solve = solver(2.0)
+    assert solve is not None
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        jobs = [
+            job(f"j{row}", int(row), ran=int(random.integers(1, 999))) for row in random.choice(48, 25, replace=False)
+        ]
+        before = pool("6x8xH200", *jobs)
+        alone, helped = defrag(before, NOW), defrag(before, NOW, solver=solve)
+        assert helped.rank <= alone.rank
+
+
+def test_the_same_pool_has_the_same_plan() -> None:
+    before = pool("3x4xH200", job("a", 0), job("b", 4), job("c", 8))
+    assert defrag(before, NOW) == defrag(before, NOW)
