@@ -1,0 +1,61 @@
+"""Amounts by card and by node: what is free at some instant, and what somebody takes of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpupool.base.units import WHOLE
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import Ints
+
+_EMPTY: Ints = np.empty(0, dtype=np.int64)
+
+
+class Taken(NamedTuple):
+    """Seats of a claim, a gang or a reservation: amounts per card, and per node what goes with them."""
+
+    rows: Ints
+    milli: Ints
+    sizes: Ints
+    nodes: Ints = _EMPTY
+    cpu_milli: Ints = _EMPTY
+    host_bytes: Ints = _EMPTY
+    counts: Ints = _EMPTY
+    """Seats per card of `rows`, where one holder may have several."""
+
+
+class Columns(NamedTuple):
+    """Compute and memory per card, processors and main memory per node: what is free, or how much more or less."""
+
+    milli: Ints
+    sizes: Ints
+    cpu_milli: Ints
+    host_bytes: Ints
+
+    def plus(self, other: Columns) -> Columns:
+        return Columns(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def minus(self, taken: Taken) -> Columns:
+        """What is left when this is taken as well."""
+        left = Columns(*(column.copy() for column in self))
+        np.subtract.at(left.milli, taken.rows, taken.milli)
+        np.subtract.at(left.sizes, taken.rows, taken.sizes)
+        np.subtract.at(left.cpu_milli, taken.nodes, taken.cpu_milli)
+        np.subtract.at(left.host_bytes, taken.nodes, taken.host_bytes)
+        return left
+
+
+def free_columns(free: Free) -> Columns:
+    """What is free now: the working copy's own columns, to be read only."""
+    return Columns(free.milli, free.size, free.cpu_milli, free.host_bytes)
+
+
+def empty_columns(free: Free) -> Columns:
+    """What would be free if nothing ran."""
+    cards, hosts = free.cards, free.cards.hosts
+    milli = np.full(len(cards), WHOLE, dtype=np.int64)
+    if hosts is None:
+        return Columns(milli, cards.memory_bytes, free.cpu_milli, free.host_bytes)
+    return Columns(milli, cards.memory_bytes, hosts.cpu_milli, hosts.memory_bytes)

@@ -1,0 +1,167 @@
+"""What is free on each card from now on: what running jobs give back when they end, and what is held for later.
+
+Time is a set of steps: at an instant an amount comes or goes at a place. What may be taken by a claim that starts now
+is what is free on a card during its whole run. Where nothing is held, amounts only come: then this is what is free
+now, and nothing is computed at all. This module adds and compares numbers; it knows no queue, no policy and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from gpupool.scheduling.columns import Columns, Taken
+from gpupool.scheduling.snapshot import Bools, Cards, Ints, Running
+from gpupool.scheduling.steps import Steps
+
+NEVER = int(np.iinfo(np.int64).max)
+"""An instant after all others: the end of what is not known to end."""
+
+SECOND = 10**9
+GRACE_NS = 60 * SECOND
+"""A job whose end has passed is expected to end within this, or in as long as it is late, whichever is longer."""
+
+
+class Kind(IntEnum):
+    """What a step comes from."""
+
+    END = 0
+    """A job ends."""
+    HOLD = 1
+    USED = 2
+    """A job of the owner has a part of a hold already, which is so not kept a second time."""
+
+
+class Jobs(IntEnum):
+    """Which running jobs count where room is looked for."""
+
+    ALL = 0
+    OTHERS = 1
+    """Not those of the owner: it is asked what they and what is still held have together."""
+    NONE = 2
+    """None, as if all of them ended."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What is kept from start to end for somebody; `owner` is that of a reservation, empty for the queue's head."""
+
+    taken: Taken
+    start_ns: int
+    end_ns: int = NEVER
+    owner: str = ""
+
+
+def owner_of(tenant: str, reservation: str | None) -> str:
+    """Names of reservations are a tenant's own."""
+    return f"{tenant}/{reservation}" if reservation is not None else ""
+
+
+class Timeline:
+    """Jobs' ends and holds over the cards of one snapshot, as changes against what is free now."""
+
+    def __init__(self, cards: Cards, running: Iterable[Running], now_ns: int) -> None:
+        self.now_ns = now_ns
+        self.cards = cards
+        self.held: Bools = np.zeros(len(cards), dtype=np.bool_)
+        """Cards of which something is held, now or later."""
+        self.holds: list[Hold] = []
+        self._cards = Steps(len(cards))
+        self._nodes = Steps(len(cards.nodes))
+        self._ends: list[Ints] = []
+        self._marks: dict[str, int] = {}
+        self._add_running([job for job in running if job.ends_ns is not None])
+
+    def ends(self, taken: Taken, end_ns: int) -> None:
+        """What was just taken is given back then."""
+        if end_ns < NEVER:
+            self._ends.append(np.array([end_ns], dtype=np.int64))
+            self._cards.add(end_ns, taken.rows, taken.milli, taken.sizes)
+            self._nodes.add(end_ns, taken.nodes, taken.cpu_milli, taken.host_bytes)
+
+    def hold(self, hold: Hold) -> None:
+        """From now on these cards are not free during the hold, whoever asks but its owner."""
+        self.holds.append(hold)
+        self.held[hold.taken.rows] = True
+        self._span(hold, -1, Kind.HOLD)
+
+    def used(self, part: Hold) -> None:
+        """So much of a hold of this owner has a running job of the owner, until its end or that of the hold."""
+        self._span(part, 1, Kind.USED)
+
+    def low(self, since_ns: int, until_ns: int, owner: str = "", jobs: Jobs = Jobs.ALL) -> Columns:
+        """What there is during all of the window, against now, for a claim that may use the holds of `owner`."""
+        counts = self._counting(self._marks.get(owner, -1) if owner else -1, jobs)
+        cards = self._cards.low(since_ns, until_ns, counts)
+        return Columns(*cards, *self._nodes.low(since_ns, until_ns, counts))
+
+    def spare(self, free: Columns, until_ns: int, owner: str = "") -> Columns:
+        """What a claim that starts now and runs until then may take; what is free now where nothing is held."""
+        if not self.held.any():
+            return free
+        low = self.low(self.now_ns, until_ns, owner)
+        return Columns(*(now + np.minimum(change, 0) for now, change in zip(free, low, strict=True)))
+
+    def instants(self) -> Ints:
+        """When something comes back, in order, after now; what a search for a start has to look at."""
+        ends = [hold.end_ns for hold in self.holds if self.now_ns < hold.end_ns < NEVER]
+        return np.unique(np.concatenate([*self._ends, np.array(ends, dtype=np.int64)]))
+
+    def until(self, seconds: int | None, since_ns: int | None = None) -> int:
+        """The end of a run of so many seconds; of unknown length, NEVER."""
+        since = self.now_ns if since_ns is None else since_ns
+        return NEVER if seconds is None else min(since + seconds * SECOND, NEVER)
+
+    def _mark(self, owner: str, kind: Kind) -> int:
+        return len(Kind) * (self._marks.setdefault(owner, len(self._marks) + 1) if owner else 0) + kind
+
+    def _span(self, hold: Hold, sign: int, kind: Kind) -> None:
+        taken, mark = hold.taken, self._mark(hold.owner, kind)
+        for at, way in ((max(hold.start_ns, self.now_ns), sign), (hold.end_ns, -sign)):
+            if at < NEVER:
+                self._cards.add(at, taken.rows, way * taken.milli, way * taken.sizes, mark)
+                self._nodes.add(at, taken.nodes, way * taken.cpu_milli, way * taken.host_bytes, mark)
+
+    def _counting(self, owner: int, jobs: Jobs) -> Callable[[Ints], Bools] | None:
+        if owner < 0 and jobs is not Jobs.NONE:
+            return None
+
+        def counts(mark: Ints) -> Bools:
+            kind, whose = mark % len(Kind), mark // len(Kind)
+            if jobs is Jobs.NONE:
+                counted: Bools = (kind == Kind.HOLD) & (whose != owner)
+            else:
+                counted = (whose != owner) | ((kind == Kind.END) & (jobs is Jobs.ALL))
+            return counted
+
+        return counts
+
+    def _add_running(self, jobs: list[Running]) -> None:
+        ends = [expected_end(job.ends_ns, self.now_ns) for job in jobs if job.ends_ns is not None]
+        marks = [self._mark(owner_of(job.tenant, job.reservation), Kind.END) for job in jobs]
+        self._ends.append(np.array(ends, dtype=np.int64))
+        counts = [len(job.rows) for job in jobs]
+        columns = [_flat(values) for values in zip(*((j.rows, j.milli, j.sizes) for j in jobs), strict=True)]
+        if columns:
+            rows, milli, sizes = columns
+            self._cards.add(np.repeat(ends, counts), rows, milli, sizes, np.repeat(marks, counts))
+        for end, job, mark in zip(ends, jobs, marks, strict=True):
+            if job.rows and (job.shape.cpu_milli or job.shape.host_bytes):
+                node, cpu = self.cards.node[[job.rows[0]]], np.array([job.shape.cpu_milli])
+                self._nodes.add(end, node, cpu, np.array([job.shape.host_bytes]), mark)
+
+
+def expected_end(ends_ns: int, now_ns: int) -> int:
+    """When a job is expected to end; one that should have ended already is late by about as long again.
+
+    >>> expected_end(90 * SECOND, 100 * SECOND) // SECOND, expected_end(0, 100 * SECOND) // SECOND
+    (160, 200)
+    """
+    return ends_ns if ends_ns > now_ns else now_ns + max(GRACE_NS, now_ns - ends_ns)
+
+
+def _flat(values: Iterable[tuple[int, ...]]) -> Ints:
+    return np.array([number for numbers in values for number in numbers], dtype=np.int64)
