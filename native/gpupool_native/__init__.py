@@ -15,6 +15,11 @@ def arbiter_path() -> Path:
     return Path(__file__).parent / "bin" / "gpupool-arbiter"
 
 
+def kernel_path() -> Path:
+    """The library of the compiled placement policies."""
+    return Path(__file__).parent / "lib" / "gpupool_kernel.so"
+
+
 def fence_dir() -> Path:
     """Where the stand-ins `libcuda.so.1` and `libnvidia-ml.so.1` lie, with their placeholders not filled in."""
     return Path(__file__).parent / "lib" / "fence"

@@ -1,0 +1,6 @@
+#include "kernel.h"
+
+int kernel_abi(void)
+{
+    return KERNEL_ABI;
+}

@@ -1,0 +1,91 @@
+/* The two costly placement policies, compiled: FGD and Stream Fill (docs/decisions/0006-compiled-kernel.md).
+ *
+ * The library decides nothing by itself and knows no job, no tenant and no clock: it reads the scheduler's columns where
+ * they lie and answers with integers. All arithmetic is on integers, so that the answers are those of the same policies in
+ * NumPy, bit for bit. Nothing is shared between two handles; one handle is used by one thread at a time.
+ *
+ * Units: milli-devices, milli-cores. Values and prices of Stream Fill are in milli-devices times the number of streams. */
+#ifndef GPUPOOL_KERNEL_H
+#define GPUPOOL_KERNEL_H
+
+#include <stdint.h>
+
+#define KERNEL_ABI 1 /* grows with every change of what follows */
+#define KERNEL_MAX_CARDS 64 /* on one node */
+#define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
+
+/* The scheduler's columns. They are read at every call and stay the caller's. */
+struct kernel_pool {
+    int64_t nodes, width, kinds;
+    const int64_t *grid; /* nodes * width: what is free of each card, by index; below 0 where no open card is */
+    const int64_t *rows; /* nodes * width: the card's row in columns that have one entry per card, where there is a card */
+    const int64_t *cpu;  /* per node: milli-cores free */
+    const int64_t *kind; /* per node: nodes of one kind are allowed to the same classes */
+};
+
+/* The classes that are expected: `count` cards of `milli` each and `cpu` for all, which nodes of kind `x` may take where
+ * allowed[class * kinds + x] is 1. A class without cards has a count of 0. */
+struct kernel_classes {
+    int64_t size;
+    const int64_t *count, *milli, *cpu;
+    const uint8_t *allowed;
+};
+
+/* What is rated: a shape, and which cards it may take (0 in `why`, one byte per card). */
+struct kernel_shape {
+    int64_t count, milli, cpu;
+    const int8_t *why;
+};
+
+#pragma GCC visibility push(default)
+
+int kernel_abi(void);
+
+/* FGD. `weight` is how often each class is expected, in whole numbers whose sum is at most 2^31; `steps` are the least
+ * D times that sum that reach the scores 1 .. 99. NULL: no memory, or a grid wider than KERNEL_MAX_CARDS. */
+struct fgd;
+struct fgd *fgd_open(const struct kernel_pool *pool, const struct kernel_classes *expected, const int64_t *weight,
+                     const int64_t *steps);
+void fgd_close(struct fgd *fgd);
+void fgd_rate(struct fgd *fgd, const struct kernel_shape *shape, const int64_t *nodes, int64_t n, int64_t *scores);
+/* Writes the rows of all the node's cards that may be taken, best first; returns how many, at most the grid's width. */
+int64_t fgd_choose(struct fgd *fgd, const struct kernel_shape *shape, int64_t node, int64_t *rows);
+/* F of the node times the sum of the weights. */
+int64_t fgd_fragment(struct fgd *fgd, int64_t node);
+
+/* Stream Fill. `streams` holds `number` sequences of `length` indices into `expected`; `quantum` is the grain of milli-cores
+ * in a value (free ones are rounded down to it, asked ones up). */
+struct stream_rules {
+    int64_t number, length, quantum;
+    int64_t step;       /* of a score, times `number` */
+    int64_t fresh_card; /* what a share pays that opens a free card, times `number` */
+    const int16_t *streams;
+};
+
+/* Groups of hosts that are dear: `count` free cards and `cpu` per slot, allowed[group * kinds + kind]. */
+struct stream_hosts {
+    int64_t size;
+    const int64_t *count, *cpu;
+    const uint8_t *allowed;
+    const int64_t *price; /* per slot that is lost; read at every call */
+};
+
+struct stream;
+struct stream *stream_open(const struct kernel_pool *pool, const struct kernel_classes *expected,
+                           const struct stream_rules *rules, const struct stream_hosts *hosts);
+void stream_close(struct stream *stream);
+/* `slot` (0 .. slots - 1, as many as the caller likes below KERNEL_MAX_SLOTS) names what is remembered of the shape between
+ * calls: two shapes with one slot only make each other slow. `toll` is what the shape pays on a node of each kind. */
+#define KERNEL_MAX_SLOTS 1024
+void stream_rate(struct stream *stream, const struct kernel_shape *shape, int64_t slot, const int64_t *toll,
+                 const int64_t *nodes, int64_t n, int64_t *scores);
+int64_t stream_choose(struct stream *stream, const struct kernel_shape *shape, const int64_t *toll, int64_t node,
+                      int64_t *rows);
+/* V of the node times the number of streams. */
+int64_t stream_value(struct stream *stream, int64_t node);
+/* How many values were computed, not remembered: for tests and figures. */
+int64_t stream_computed(const struct stream *stream);
+
+#pragma GCC visibility pop
+
+#endif

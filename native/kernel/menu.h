@@ -1,0 +1,38 @@
+/* The streams as one kind of node sees them, laid out so that the next claim that fits is found without looking at those
+ * that do not.
+ *
+ * What is left of a node only shrinks, so the claims that still fit are those below two lines: one through processors, one
+ * through cards. For each line at each height, and each stream, a bit set says which places of the stream are below it; the
+ * places that fit are the bits that both sets have. */
+#ifndef GPUPOOL_KERNEL_MENU_H
+#define GPUPOOL_KERNEL_MENU_H
+
+#include "kernel.h"
+
+struct entry {
+    int32_t cpu;   /* in grains, rounded up */
+    int16_t count, milli;
+};
+
+/* Claims of several shares sit on no line of cards: whether they fit is asked for each of them. */
+struct several {
+    int16_t count, milli;
+    uint64_t *places; /* streams * words */
+};
+
+struct menu {
+    int64_t streams, words;
+    struct entry *entries;              /* streams * 64 * words */
+    int32_t *cpus, *widths;             /* the heights of the two lines, ascending */
+    int cpu_heights, width_heights, severals;
+    uint64_t *below_cpu, *below_width;  /* [stream][height 0 .. heights][word]: places below so many heights */
+    struct several *several;
+    int16_t least_milli; /* the smallest share: parts below it are of no use */
+};
+
+/* False: no memory; then nothing is left to free. */
+int menu_open(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
+              const struct stream_rules *rules);
+void menu_close(struct menu *menu);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a placement policy sees of a node: how much of it is free, no matter on which of its cards. */
+#ifndef GPUPOOL_KERNEL_STATE_H
+#define GPUPOOL_KERNEL_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernel.h"
+
+struct state {
+    int64_t cpu, kind;
+    int whole;                      /* cards that are wholly free */
+    int parts;                      /* others of which something is free */
+    int16_t part[KERNEL_MAX_CARDS]; /* ascending, each from 1 to KERNEL_WHOLE - 1 */
+};
+
+void state_read(const struct kernel_pool *pool, int64_t node, struct state *state);
+
+/* What is left when the shape goes where it fits tightest. False: it does not fit (processors are not asked about). */
+bool state_place(struct state *state, int64_t count, int64_t milli);
+
+/* One share of `milli` on the part (or, for KERNEL_WHOLE, the free card) of this size, which is there. */
+void state_cut(struct state *state, int size, int milli);
+
+/* The different sizes of the cards on which one share may go, in the order of their index; returns how many. */
+int fitting_sizes(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, int16_t *sizes);
+
+/* The node's cards that may be taken, highest score first, the first of equals first; returns how many. */
+typedef int64_t card_score(void *context, int size);
+int64_t order_cards(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, card_score *score,
+                    void *context, int64_t *rows);
+/* Likewise for whole cards, lowest index first, and for several shares, tightest first. */
+int64_t order_plainly(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, int64_t *rows);
+
+/* One share of a card: the only case in which which card it is matters to what is left. */
+static inline bool one_share(const struct kernel_shape *shape)
+{
+    return shape->count == 1 && shape->milli > 0 && shape->milli < KERNEL_WHOLE;
+}
+
+static inline uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+}
+
+static inline int64_t floor_div(int64_t number, int64_t by)
+{
+    int64_t whole = number / by;
+    return number % by < 0 ? whole - 1 : whole;
+}
+
+/* A copy of `bytes` bytes, NULL when there is no memory; never NULL because there are none. */
+void *copied(const void *from, size_t bytes);
+
+#endif

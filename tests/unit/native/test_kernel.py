@@ -1,0 +1,229 @@
+"""The compiled placement policies against the same rules in plain Python, under the compiler's checks."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpupool.scheduling.kernel import ABI, Classes, Columns, Fgd, Hosts, Kernel, Rules, StreamFill, load
+from tests.unit.native.fence_build import shared
+from tests.unit.native.front_pool import compiler
+from tests.unit.native.kernel_build import (
+    CHECKED,
+    NO_CARD,
+    Pool,
+    compile_kernel,
+    plain_fragment,
+    plain_value,
+    pool_by_chance,
+)
+
+STREAMS, LENGTH, QUANTUM, STEP, FRESH = 6, 90, 4, 150, 100
+
+
+@pytest.fixture(scope="session")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+    folder = shared(tmp_path_factory, "kernel-c", lambda at: compile_kernel(at / "kernel.so", *CHECKED))
+    found = load(folder / "kernel.so")
+    assert found is not None
+    return found
+
+
+def streams_of(pool: Pool, seed: int) -> np.ndarray:
+    classes = len(pool.classes.count)
+    return np.random.default_rng(seed).integers(0, classes, size=(STREAMS, LENGTH)).astype(np.int16)
+
+
+def no_hosts(pool: Pool) -> Hosts:
+    none = np.zeros(0, dtype=np.int64)
+    return Hosts(none, none, np.zeros((0, pool.columns.kinds), dtype=np.uint8), none)
+
+
+def filling(kernel: Kernel, pool: Pool, seed: int, hosts: Hosts | None = None) -> StreamFill:
+    rules = Rules(streams_of(pool, seed), QUANTUM, STEP * STREAMS, FRESH * STREAMS)
+    return StreamFill(kernel, pool.columns, pool.classes, rules, hosts or no_hosts(pool))
+
+
+def by_paper(total: int) -> np.ndarray:
+    """The least D of the scores 1 to 99, times the sum of the weights."""
+    return np.array([math.ceil(total * 1000 * math.log(s / (100 - s))) for s in range(1, 100)], dtype=np.int64)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_value_is_what_the_streams_fill(kernel: Kernel, seed: int) -> None:
+    pool = pool_by_chance(seed)
+    filled, streams = filling(kernel, pool, seed), streams_of(pool, seed).tolist()
+    values = [filled.value(node) for node in range(40)]
+    assert values == [plain_value(pool, streams, QUANTUM, node) for node in range(40)]
+    assert max(values) > 0
+
+
+def test_nodes_may_have_64_cards(kernel: Kernel) -> None:
+    pool = pool_by_chance(1, nodes=6, width=64)
+    filled, streams = filling(kernel, pool, 1), streams_of(pool, 1).tolist()
+    assert [filled.value(node) for node in range(6)] == [plain_value(pool, streams, QUANTUM, n) for n in range(6)]
+
+
+def test_a_grid_that_is_wider_is_refused(kernel: Kernel) -> None:
+    pool = pool_by_chance(1, nodes=2, width=65)
+    with pytest.raises(MemoryError, match="too many cards"):
+        filling(kernel, pool, 1)
+
+
+def test_a_value_is_computed_once_for_equal_states(kernel: Kernel) -> None:
+    pool = pool_by_chance(2)
+    filled = filling(kernel, pool, 2)
+    first = filled.value(0)
+    computed = filled.computed
+    pool.columns.grid[1], pool.columns.cpu[1] = pool.columns.grid[0][::-1], pool.columns.cpu[0]
+    pool.columns.kind[1] = pool.columns.kind[0]
+    assert (filled.value(1), filled.computed) == (first, computed)
+
+
+def test_remembering_too_much_forgets_and_answers_the_same(kernel: Kernel) -> None:
+    pool = pool_by_chance(3, nodes=1, width=1)
+    pool.columns.grid[0, 0] = 1000
+    streams = np.zeros((1, 1), dtype=np.int16)
+    classes = Classes(*(np.array([n]) for n in (1, 500, 1)), np.ones((1, 3), dtype=np.uint8))
+    filled = StreamFill(kernel, pool.columns, classes, Rules(streams, 1, 1, 0), no_hosts(pool))
+    for cpu in range(1, 140_000):
+        pool.columns.cpu[0] = cpu
+        assert filled.value(0) == 500
+    assert filled.computed == 139_999
+    pool.columns.cpu[0] = 1
+    assert filled.value(0) == 500
+    assert filled.computed == 140_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [(1, 300, 2000), (1, 1000, 8000), (2, 1000, 1000), (2, 500, 0), (0, 0, 3000)])
+def test_stream_fill_scores_what_a_claim_displaces(kernel: Kernel, seed: int, shape: tuple[int, int, int]) -> None:
+    pool = pool_by_chance(seed)
+    kinds = pool.columns.kinds
+    chance = np.random.default_rng(seed)
+    hosts = Hosts(
+        np.array([2, 4]),
+        np.array([9_000, 0]),
+        chance.choice((0, 1), size=(2, kinds)).astype(np.uint8),
+        chance.integers(0, 900_000, size=2),
+    )
+    toll = chance.integers(0, 50_000, size=kinds)
+    filled, asked = filling(kernel, pool, seed, hosts), pool.asked(*shape)
+    nodes = pool.feasible(asked)
+    expected = [max(plain_scores(pool, seed, hosts, toll, shape, int(node)).values()) for node in nodes]
+    assert filled.rate(asked, 0, toll, nodes).tolist() == expected
+    assert filled.rate(asked, 0, toll, nodes).tolist() == expected, "what is remembered of them is the same"
+    hosts.price[:] = 0
+    fewer = [max(plain_scores(pool, seed, hosts, toll, shape, int(node)).values()) for node in nodes]
+    assert filled.rate(asked, 0, toll, nodes).tolist() == fewer, "a price is read at every call"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stream_fill_takes_the_card_with_the_best_score(kernel: Kernel, seed: int) -> None:
+    pool, shape = pool_by_chance(seed), (1, 300, 2000)
+    toll = np.zeros(pool.columns.kinds, dtype=np.int64)
+    filled, asked = filling(kernel, pool, seed), pool.asked(*shape)
+    for node in pool.feasible(asked):
+        scores = plain_scores(pool, seed, no_hosts(pool), toll, shape, int(node))
+        rows = filled.choose(asked, toll, int(node)).tolist()
+        assert rows == sorted(scores, key=lambda row: (-scores[row], row))
+
+
+def plain_scores(
+    pool: Pool, seed: int, hosts: Hosts, toll: np.ndarray, shape: tuple[int, int, int], node: int
+) -> dict[int, int]:
+    """By row of a card that may be taken (0 where it makes no difference): the score."""
+    count, milli, cpu = shape
+    grid, streams = pool.columns.grid, streams_of(pool, seed).tolist()
+    before = plain_value(pool, streams, QUANTUM, node)
+    slots = plain_slots(pool, hosts, node)
+    scores = {}
+    for way in ways(grid[node], count, milli):
+        after = np.array(grid[node])
+        after[list(way)] -= milli
+        kept = grid[node].copy(), int(pool.columns.cpu[node])
+        grid[node] = after
+        pool.columns.cpu[node] -= cpu
+        gain = count * milli * STREAMS - before + plain_value(pool, streams, QUANTUM, node)
+        lost = [b - a for b, a in zip(slots, plain_slots(pool, hosts, node), strict=True)]
+        grid[node], pool.columns.cpu[node] = kept
+        opened = sum(int(grid[node][at]) == 1000 for at in way) if milli < 1000 else 0
+        fresh = FRESH * STREAMS * opened
+        paid = fresh + int(toll[pool.columns.kind[node]]) + sum(p * n for p, n in zip(hosts.price, lost, strict=True))
+        row = int(pool.columns.rows[node, way[0]]) if count == 1 else 0
+        scores[row] = int((gain - paid) // (STEP * STREAMS))
+    return scores
+
+
+def ways(cards: np.ndarray, count: int, milli: int) -> list[tuple[int, ...]]:
+    """Every card for one share; else the tightest ones."""
+    fitting = sorted((int(left), at) for at, left in enumerate(cards) if left >= max(milli, 0))
+    if count == 1 and milli < 1000:
+        return [(at,) for _, at in fitting]
+    return [tuple(at for _, at in fitting[:count])]
+
+
+def plain_slots(pool: Pool, hosts: Hosts, node: int) -> list[int]:
+    whole, cpu = int((pool.columns.grid[node] == 1000).sum()), int(pool.columns.cpu[node])
+    kind = pool.columns.kind[node]
+    return [
+        min(whole // int(count), cpu // int(each) if each else whole) if hosts.allowed[group, kind] else 0
+        for group, (count, each) in enumerate(zip(hosts.count, hosts.cpu, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [(1, 300, 2000), (1, 1000, 8000), (2, 1000, 1000), (2, 500, 0), (0, 0, 3000)])
+def test_fgd_scores_the_fragments_that_grow_least(kernel: Kernel, seed: int, shape: tuple[int, int, int]) -> None:
+    pool = pool_by_chance(seed)
+    weight = np.random.default_rng(seed).integers(1, 90, size=len(pool.classes.count))
+    total = int(weight.sum())
+    fgd, asked = Fgd(kernel, pool.columns, pool.classes, weight, by_paper(total)), pool.asked(*shape)
+    nodes = pool.feasible(asked)
+    expected = []
+    for node in nodes:
+        grid, cpu, kind = pool.columns.grid[node], int(pool.columns.cpu[node]), int(pool.columns.kind[node])
+        before = plain_fragment(pool, weight.tolist(), grid.tolist(), cpu, kind)
+        assert fgd.fragment(int(node)) == before
+        scores = []
+        for way in ways(grid, shape[0], shape[1]):
+            after = np.array(grid)
+            after[list(way)] -= shape[1]
+            gain = before - plain_fragment(pool, weight.tolist(), after.tolist(), cpu - shape[2], kind)
+            scores.append(math.trunc(100 / (1 + math.exp(-gain / total / 1000))))
+        expected.append(max(scores))
+    assert fgd.rate(asked, nodes).tolist() == expected
+    assert len(set(expected)) > 1 or shape[0] == 0
+
+
+def test_cards_that_do_not_fit_are_not_taken_and_closed_ones_never_count(kernel: Kernel) -> None:
+    columns = Columns(
+        np.array([[NO_CARD, 500, 300, 1000]]), np.array([[0, 1, 2, 3]]), np.array([8000]), np.array([0]), 1
+    )
+    classes = Classes(*(np.array([n]) for n in (1, 300, 1000)), np.ones((1, 1), dtype=np.uint8))
+    pool = Pool(columns, classes, np.array([1, 0, 1, 0], dtype=np.int8))
+    fgd = Fgd(kernel, columns, classes, np.array([1]), by_paper(1))
+    assert set(fgd.choose(pool.asked(1, 300, 1000), 0).tolist()) == {1, 3}
+    assert fgd.choose(pool.asked(1, 1000, 1000), 0).tolist() == [3]
+    assert filling_one(kernel, columns, classes).value(0) == 5 * 300
+
+
+def filling_one(kernel: Kernel, columns: Columns, classes: Classes) -> StreamFill:
+    none = np.zeros(0, dtype=np.int64)
+    hosts = Hosts(none, none, np.zeros((0, 1), dtype=np.uint8), none)
+    return StreamFill(kernel, columns, classes, Rules(np.zeros((1, 64), dtype=np.int16), 1, 1, 0), hosts)
+
+
+def test_a_library_that_is_not_there_or_of_another_kind_is_none(tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    source = tmp_path / "other.c"
+    source.write_text(f"int kernel_abi(void);\nint kernel_abi(void) {{ return {ABI + 1}; }}\n")
+    subprocess.run([compiler(), "-shared", "-fPIC", str(source), "-o", str(tmp_path / "other.so")], check=True)
+    assert load(None) is None
+    assert load(tmp_path / "none.so") is None
+    assert load(tmp_path / "text.so") is None
+    assert load(tmp_path / "other.so") is None
