@@ -1,0 +1,200 @@
+"""EASY backfill: the head of the queue that finds no room gets a start, and what is behind it must not delay that.
+
+The head's start is the earliest instant at which what is known to end leaves room for all of it, for as long as it
+runs. From then on its cards are held. A claim behind it may start now where it ends before that, or where the cards
+have room for both. So with run times that are exact or too long, no promised start moves later for a claim of lower
+rank (Lifka 1995 for whole machines; here by card, compute and memory, for shares and gangs alike).
+
+Knows no queue and no policy: who is a head, and how it would be placed at an instant, is told by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gpupool.scheduling.columns import Columns, Taken, empty_columns, free_columns
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.seating import most, pick
+from gpupool.scheduling.snapshot import Bools, Ints
+from gpupool.scheduling.timeline import NEVER, SECOND, Hold, Jobs, Timeline
+
+Parts = Sequence[tuple[Fit, int]]
+"""What starts together: so many claims of each shape. A single claim is one part of one."""
+
+Attempt = Callable[[], Taken | None]
+"""Places the head on the working copy as it is, by the rules of every placement, and says what it took."""
+
+
+class Backfill:
+    """A working copy of what is free, with what is held kept out of sight of those who may not have it."""
+
+    def __init__(self, free: Free, timeline: Timeline) -> None:
+        self.free, self.timeline = free, timeline
+        self._promised: list[Bools] = []
+        self._screen: tuple[int, str] | None = None
+        self._hidden: Taken | None = None
+
+    def show(self, until_ns: int, owner: str = "") -> None:
+        """Leave on the working copy what a claim may take that starts now, runs until then and may use this hold."""
+        window = self._window(until_ns, owner)
+        if window != self._screen:
+            self.lift()
+            self._screen = window
+            if self.timeline.held.any():
+                self._hide(until_ns, owner)
+
+    def lift(self) -> None:
+        """Show everything that is free again."""
+        self._screen = None
+        if self._hidden is not None:
+            self._add(self._hidden, 1)
+            self._hidden = None
+
+    def took(self, taken: Taken, until_ns: int) -> None:
+        """A claim that was just placed on the working copy ends then."""
+        self.timeline.ends(taken, until_ns)
+        if self.timeline.held[taken.rows].any():
+            self.lift()
+
+    def promise(self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = "") -> Hold:
+        """The head's start and cards, held from now on; where nothing known brings a start, all that it could use.
+
+        Then `start_ns` is now and `end_ns` NEVER: freed seats are collected for it, for as long as it takes.
+        """
+        self.lift()
+        found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
+        if found is not None:
+            start, taken = found
+            hold = Hold(taken, start, self.timeline.until(seconds, start))
+        else:
+            hold = Hold(self._collected(parts, owner), self.timeline.now_ns)
+        self.timeline.hold(hold)
+        self._promised.append(_could_use(parts))
+        return hold
+
+    def due(self, parts: Parts, depth: int = 1) -> bool:
+        """Whether this head gets a promise: fewer than `depth` before it wait for any of the cards it could use."""
+        mine = _could_use(parts)
+        return sum(bool((mine & theirs).any()) for theirs in self._promised) < depth
+
+    def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
+        starts = sum(1 for hold in self.timeline.holds if hold.start_ns < until_ns)
+        return (starts, owner)
+
+    def _hide(self, until_ns: int, owner: str) -> None:
+        now = free_columns(self.free)
+        spare = self.timeline.spare(now, until_ns, owner)
+        more = Columns(*(np.maximum(a - np.maximum(b, 0), 0) for a, b in zip(now, spare, strict=True)))
+        rows = np.flatnonzero((more.milli > 0) | (more.sizes > 0))
+        nodes = np.flatnonzero((more.cpu_milli > 0) | (more.host_bytes > 0))
+        self._hidden = Taken(
+            rows, more.milli[rows], more.sizes[rows], nodes, more.cpu_milli[nodes], more.host_bytes[nodes]
+        )
+        self._add(self._hidden, -1)
+
+    def _add(self, some: Taken, sign: int) -> None:
+        free, rows, nodes = self.free, some.rows, some.nodes
+        free.set(rows, free.milli[rows] + sign * some.milli, free.size[rows] + sign * some.sizes)
+        cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
+        free.set_hosts(nodes, cpu, host)
+
+    def _collected(self, parts: Parts, owner: str) -> Taken:
+        """Cards for all of the head as if nothing ran, those with most free now before others."""
+        now = free_columns(self.free)
+        left = empty_columns(self.free).plus(self.timeline.low(self.timeline.now_ns, NEVER, owner, Jobs.NONE))
+        taken: list[Taken] = []
+        for fit, claims in parts:
+            taken.append(pick(fit, self.free, left, claims, np.maximum(now.milli, 0)))
+            left = left.minus(taken[-1])
+        return joined(taken)
+
+
+def earliest(
+    timeline: Timeline, free: Free, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = ""
+) -> tuple[int, Taken] | None:
+    """The first instant after now at which all parts have room for their whole run, and where; None is never.
+
+    Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
+    searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest.
+    """
+    now = free_columns(free)
+
+    def at(instant: int) -> Columns:
+        return now.plus(timeline.low(instant, timeline.until(seconds, instant), owner))
+
+    def enough(instant: int) -> bool:
+        columns = at(instant)
+        return all(int(most(fit, free, columns).sum()) >= claims for fit, claims in parts)
+
+    def tried(instant: int) -> Taken | None:
+        return tried_on(free, at(instant), attempt)
+
+    for instants in _stretches(timeline, seconds):
+        if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
+            return found
+    return None
+
+
+def tried_on(free: Free, columns: Columns, attempt: Attempt) -> Taken | None:
+    """What the head would take if these columns were free; the working copy is left as it was."""
+    mark = free.mark()
+    try:
+        changed = np.flatnonzero((columns.milli != free.milli) | (columns.sizes != free.size))
+        free.set(changed, columns.milli[changed], columns.sizes[changed])
+        hosts = np.flatnonzero((columns.cpu_milli != free.cpu_milli) | (columns.host_bytes != free.host_bytes))
+        free.set_hosts(hosts, columns.cpu_milli[hosts], columns.host_bytes[hosts])
+        return attempt()
+    finally:
+        free.rollback(mark)
+
+
+def joined(parts: Sequence[Taken]) -> Taken:
+    """All of them as one; a card or a node may then be named more than once."""
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return Taken(none, none, none)
+    return Taken(*(np.concatenate([getattr(part, name) for part in parts]) for name in Taken.__annotations__))
+
+
+def _stretches(timeline: Timeline, seconds: int | None) -> Iterator[list[int]]:
+    """The instants after now at which something comes back, cut where a run would begin to meet a hold."""
+    instants = timeline.instants()
+    cuts: Ints = np.empty(0, dtype=np.int64)
+    if seconds is not None:
+        starts = [hold.start_ns - seconds * SECOND for hold in timeline.holds]
+        cuts = np.unique(np.array(starts, dtype=np.int64))
+    for part in np.split(instants, np.searchsorted(instants, cuts, side="right")):
+        if len(part):
+            yield part.tolist()
+
+
+def _first(
+    instants: list[int], enough: Callable[[int], bool], tried: Callable[[int], Taken | None]
+) -> tuple[int, Taken] | None:
+    """The earliest of the instants that works; where enough seats are not enough, halving by trials from there on."""
+    low = _bisected(instants, 0, enough)
+    taken = tried(instants[low])
+    if taken is not None:
+        return instants[low], taken
+    if tried(instants[-1]) is None:
+        return None
+    at = _bisected(instants, low + 1, lambda instant: tried(instant) is not None)
+    last = tried(instants[at])
+    return None if last is None else (instants[at], last)
+
+
+def _bisected(instants: list[int], low: int, works: Callable[[int], bool]) -> int:
+    """The index from which on it works, if it does so at the last."""
+    high = len(instants) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(instants[middle]) else (middle + 1, high)
+    return low
+
+
+def _could_use(parts: Parts) -> Bools:
+    could: Bools = np.logical_or.reduce([fit.possible for fit, _ in parts])
+    return could
