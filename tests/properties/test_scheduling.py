@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, WHOLE
-from gpupool.model.claim import Reason, Shape, Sharing
+from gpupool.model.claim import ANYWHERE, Reason, Shape, Sharing, Within
+from gpupool.model.gang import Group, Role
 from gpupool.model.quota import Amount, Quota
 from gpupool.scheduling.admit import judge
+from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.fairness import budget
@@ -18,11 +20,13 @@ from gpupool.scheduling.feasible import model_matches
 from gpupool.scheduling.snapshot import (
     Cards,
     CardStatus,
+    Level,
     Plan,
     Snapshot,
     TenantView,
     Waiting,
 )
+from tests.support.gang_builders import gang, group, role
 from tests.support.scheduling_builders import apply, cards, snapshot
 
 ZONES = ("a", "b")
@@ -79,6 +83,30 @@ def _class(draw: st.DrawFn, number: int, tenant: str, priority: int, shape: Shap
     heads = tuple(f"j{number}-{place}" for place in range(len(ages)))
     more = draw(st.sampled_from([0, 0, 100]))
     return Waiting(tenant, priority, shape, heads, len(heads) + more, ages[0], draw(st.sampled_from([ages, ()])))
+
+
+@st.composite
+def gangs(draw: st.DrawFn, number: int) -> Waiting:
+    """One or two roles, perhaps in a group of their own, of which perhaps some members run already."""
+    parts = []
+    for place in range(draw(st.integers(1, 2))):
+        minimum = draw(st.integers(0, 3))
+        one = role(f"r{place}", draw(shapes), minimum, max(1, minimum + draw(st.integers(0, 2))))
+        near = draw(st.sampled_from([ANYWHERE, Within("rack"), Within(None, "rack"), Within("node")]))
+        parts.append(group(f"p{place}", one, within=near) if draw(st.booleans()) else one)
+    near = draw(st.sampled_from([ANYWHERE, Within("rack"), Within(None, "rack")]))
+    found = gang(f"g{number}", *parts, within=near, tenant=draw(st.sampled_from(TENANTS)), at=draw(st.integers(0, 9)))
+    return replace(found, priority=draw(st.sampled_from([0, 100])))
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> Snapshot:
+    """A pool in racks with single claims and gangs that wait."""
+    before = draw(snapshots())
+    racks = np.array([draw(st.sampled_from([-1, 0, 0, 1])) for _ in before.cards.nodes], dtype=np.int64)
+    pool = replace(before.cards, levels=(Level("rack", ("rack-0", "rack-1"), racks),))
+    more = tuple(draw(gangs(number)) for number in range(draw(st.integers(1, 3))))
+    return replace(before, cards=pool, waiting=(*before.waiting, *more))
 
 
 @st.composite
@@ -286,3 +314,67 @@ def test_explain_agrees_with_the_plan(before: Snapshot) -> None:
         told, said = explain(before, waiting, 0), plan.rejections.get(waiting.key)
         assert told.dominant == (said.dominant if said else None)
         assert said is None or told.sentence == said.sentence
+
+
+@often
+@given(mixtures())
+def test_gangs_are_whole_or_absent(before: Snapshot) -> None:
+    plan = cycle(before, 0)
+    placed = {placement.job for placement in plan.placements}
+    for waiting in before.waiting:
+        if waiting.gang is not None and placed & set(waiting.heads):
+            for name, one in by_member(waiting).items():
+                there = [job for job, of in waiting.gang.role_of().items() if of is one and job in placed]
+                assert len(there) >= one.minimum, name
+
+
+def by_member(waiting: Waiting) -> dict[str, Role]:
+    assert waiting.gang is not None
+    return {one.name: one for one in waiting.gang.root.roles()}
+
+
+def _spread(group: Group, seated: dict[str, list[int]], level: Level) -> bool:
+    """Whether every group that requires a rack, and every one inside it, is in one rack."""
+    nodes = [node for one in group.roles() for node in seated[one.name]]
+    if group.within.required == "rack" and nodes:
+        racks = {int(level.of_node[node]) for node in nodes}
+        if len(racks) > 1 or -1 in racks:
+            return True
+    if group.within.required == "node" and len(set(nodes)) > 1:
+        return True
+    return any(_spread(part, seated, level) for part in group.parts if isinstance(part, Group))
+
+
+@often
+@given(mixtures())
+def test_what_must_be_near_together_is(before: Snapshot) -> None:
+    node = {placement.job: before.cards.nodes.index(placement.node) for placement in cycle(before, 0).placements}
+    for waiting in before.waiting:
+        if waiting.gang is not None:
+            roles = waiting.gang.role_of().items()
+            seated = {
+                name: [node[j] for j, of in roles if of is one and j in node]
+                for name, one in by_member(waiting).items()
+            }
+            assert not _spread(waiting.gang.root, seated, before.cards.levels[0])
+
+
+@often
+@given(mixtures())
+def test_gangs_overcommit_nothing_and_take_no_tenant_over_its_maximum(before: Snapshot) -> None:
+    test_no_card_is_overcommitted_in_compute_or_memory.hypothesis.inner_test(before)  # type: ignore[attr-defined]
+    test_no_tenant_is_taken_over_its_maximum.hypothesis.inner_test(before)  # type: ignore[attr-defined]
+    test_every_class_of_which_something_waits_is_told_why_and_no_other.hypothesis.inner_test(before, 64)  # type: ignore[attr-defined]
+
+
+@often
+@given(mixtures(), st.lists(st.tuples(st.integers(0, 11), st.sampled_from([0, 250, 1000])), max_size=6))
+def test_a_board_that_lives_on_gives_the_plans_of_a_new_one(before: Snapshot, ends: list[tuple[int, int]]) -> None:
+    board, now = Board(before), before
+    for row, free in [*ends, (0, 1000)]:
+        plan = cycle(now, 0, limit=4, board=board)
+        assert plan == cycle(now, 0, limit=4)
+        now = apply(now, plan)
+        milli = now.cards.free_milli.copy()
+        milli[row % len(milli)] = free
+        now = replace(now, cards=replace(now.cards, free_milli=milli))

@@ -1,74 +1,63 @@
 """One run of the scheduler: `plan = cycle(snapshot, now_ns)`.
 
-Pure and deterministic: the same snapshot gives the same plan, whatever the order of its
-mappings. The work is classes times cards once, then one node per placement; nothing is
-proportional to the number of jobs.
+Pure and deterministic: the same snapshot gives the same plan, whatever the order of its mappings. It is planned on a
+board, a working copy that may live on between cycles and is as it was when the cycle returns; so the work is what has
+changed since, then one node per placement, and nothing is proportional to the number of jobs.
 
-Backfill without reservation: a class that finds no room does not hold back those behind it,
-and a class that its tenant's maximum stops holds back nobody else. A small claim may thus pass a large
-one again and again; keeping room for the large one needs to know when cards come back, which
-is what reservations (the milestone after this) are for. Until then nothing idles for a promise.
+A class that finds no room does not hold back those behind it, and a class that its tenant's maximum stops holds back
+nobody else.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import numpy as np
-
-from gpupool.model.allocation import Seat
-from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Amount
-from gpupool.scheduling import policies, refusal
+from gpupool.scheduling.board import Board
 from gpupool.scheduling.fairness import Queue, borrows, budget
-from gpupool.scheduling.feasible import Fit, cheapest_bytes, roomy_nodes
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.policy import PlacementPolicy
-from gpupool.scheduling.ranking import Rankings
-from gpupool.scheduling.snapshot import (
-    ClassKey,
-    Effort,
-    Ints,
-    Placement,
-    Plan,
-    Snapshot,
-    TenantView,
-    Waiting,
-)
+from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
+from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
+from gpupool.scheduling.verdicts import Verdicts
+from gpupool.scheduling.work import Seated, Work, placement
 
 
-def cycle(snapshot: Snapshot, now_ns: int, *, limit: int = 64) -> Plan:
+def cycle(snapshot: Snapshot, now_ns: int, *, limit: int = 64, board: Board | None = None) -> Plan:
     """Place at most `limit` claims and say of every class of which something still waits why it does.
 
-    A plan that places something may leave more to place (its limit, or a class with more jobs than heads):
-    apply it and call again until a plan places nothing. Rejections describe the pool as the plan
-    leaves it; they carry no `nearest`, which `explain` adds when somebody asks.
-    No rule of this first cut looks at the clock; `now_ns` is there for the rules that will.
+    A gang counts as its members and is not cut: the last one that is placed may go over the limit. A plan that places
+    something may leave more to place (its limit, or a class with more jobs than heads): apply it and call again until a
+    plan places nothing. Rejections describe the pool as the plan leaves it; they carry no `nearest`, which `explain`
+    adds when somebody asks. `board` is what is remembered from one cycle to the next; without it the plan is the same.
     """
-    return run(snapshot, limit)[0]
+    with planned(snapshot, now_ns, limit, board) as (plan, _):
+        return plan
 
 
-def run(snapshot: Snapshot, limit: int) -> tuple[Plan, Run]:
-    """The plan and the working copy as it is after it, for `explain`."""
-    work = Run(snapshot)
-    placed = work.place_all(limit)
-    rejections = work.rejections(len(placed))
-    effort = Effort(work.free.rows, len(snapshot.waiting), work.attempts)
-    return Plan(snapshot.generation, tuple(placed), rejections, effort), work
+@contextmanager
+def planned(snapshot: Snapshot, now_ns: int, limit: int = 64, board: Board | None = None) -> Iterator[tuple[Plan, Run]]:
+    """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
+    board = Board(snapshot) if board is None else board.follow(snapshot)
+    looked, mark = board.free.rows, board.mark()
+    try:
+        run = Run(snapshot, now_ns, board)
+        placed = run.place_all(limit)
+        rejections = run.verdicts.all(len(placed))
+        effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts)
+        yield Plan(snapshot.generation, tuple(placed), rejections, effort), run
+    finally:
+        board.rollback(mark)
 
 
 class Run:
-    """What one cycle changes while it decides: free columns, tenants' holdings, judged shapes."""
+    """One plan in the making: whose turn it is, and what comes of it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.free = Free(snapshot.cards)
-        self.policy = policies.named(snapshot.policy)
-        self.rater = self.policy.start(self.free, snapshot.expected, seed=0)
-        self.tenants = dict(snapshot.tenants)
+    def __init__(self, snapshot: Snapshot, now_ns: int, board: Board) -> None:
+        self.snapshot, self.now_ns = snapshot, now_ns
+        self.work = Work(snapshot, board)
         self.attempts = 0
-        self._rankings = Rankings(self.free, self.rater)
-        self._taken = [0] * len(snapshot.waiting)
+        self.gangs = _gangs(snapshot)
+        self.verdicts = Verdicts(self.work, self.gangs)
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
@@ -77,100 +66,41 @@ class Run:
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
-            placement = self._place(waiting[i], waiting[i].heads[head])
-            if placement is not None:
-                placed.append(placement)
-                self._taken[i] += 1
+            found = self._place(waiting[i], head)
+            placed += found
+            self.verdicts.placed(i, len(found))
+            if found and waiting[i].gang is None:
                 queue.put_back(i, head + 1)
         return placed
 
-    def fit(self, shape: Shape) -> Fit:
-        """The shape judged against what is free now."""
-        return self._rankings.of(shape).fit
-
-    def least(self, shape: Shape) -> Amount:
-        """The least that the claim will hold, over all its seats."""
-        if shape.memory_bytes is not None:
-            return Amount(shape.held_milli * shape.count, shape.memory_bytes * shape.count)
-        return Amount(shape.held_milli * shape.count, self.fit(shape).least_bytes)
+    def least(self, waiting: Waiting) -> Amount:
+        """The least that the class's next claim, or the gang, will hold."""
+        gang = self.gangs.get(waiting.gang.id) if waiting.gang else None
+        return self.work.least(waiting.shape) if gang is None else least_amount(self.work, gang)
 
     def borrows(self, waiting: Waiting) -> bool:
-        return borrows(self.tenants[waiting.tenant], self.least(waiting.shape))
+        return borrows(self.work.tenants[waiting.tenant], self.least(waiting))
 
-    def _place(self, waiting: Waiting, job: str) -> Placement | None:
-        tenant, shape = self.tenants[waiting.tenant], waiting.shape
-        if not budget(tenant).covers(self.least(shape)):
-            return None
-        ranking = self._rankings.of(shape)
-        nodes = roomy_nodes(ranking.fit, self.free, budget(tenant).size)
-        node = ranking.best(nodes)
-        if node is None:
-            return None
-        choice = int(np.count_nonzero(nodes))
-        rows = _affordable(ranking.choose(node), ranking.fit, budget(tenant).size)
-        self._take(waiting.tenant, ranking.fit, node, rows)
-        return self._placement(job, ranking.fit, node, rows, choice)
+    def _place(self, waiting: Waiting, head: int) -> list[Placement]:
+        """The next head's seats, or those of a gang; empty where it finds none."""
+        if waiting.gang is not None:
+            return self._place_gang(waiting, self.gangs[waiting.gang.id])
+        seated = self.work.seat(waiting.tenant, waiting.shape)
+        return [self._placement(waiting.heads[head], seated)] if seated else []
 
-    def _take(self, tenant: str, fit: Fit, node: int, rows: Ints) -> None:
-        sizes = fit.need[rows]
-        amount = Amount(fit.shape.held_milli * len(rows), int(sizes.sum()))
-        view = self.tenants[tenant]
-        self.tenants[tenant] = replace(view, held=view.held + amount)
-        self.free.take(node, rows, fit.shape.held_milli, sizes, fit.shape.cpu_milli, fit.shape.host_bytes)
-        self.rater.took(fit.shape, node)
+    def _place_gang(self, waiting: Waiting, asked: Missing) -> list[Placement]:
+        if not budget(self.work.tenants[waiting.tenant]).covers(self.least(waiting)):
+            return []
+        found = Muster(self.work, waiting.tenant, asked).gather()
+        if found:
+            self.gangs[asked.gang.id] = asked.after(found)
+        return [self._placement(job, seated, asked.gang.id) for job, seated in found]
 
-    def _placement(self, job: str, fit: Fit, node: int, rows: Ints, choice: int) -> Placement:
-        cards, milli = self.snapshot.cards, fit.shape.held_milli
-        seats = tuple(Seat(cards.uuids[row], milli, int(fit.need[row])) for row in rows)
-        generations = tuple(int(cards.generation[row]) for row in rows)
-        name = cards.nodes[node]
-        return Placement(job, name, seats, generations, _why(self.policy, name, choice, len(rows)))
-
-    def rejections(self, placed: int) -> dict[ClassKey, Rejection]:
-        """By class: why what still waits does, in the pool as the plan leaves it."""
-        said: dict[Shape, Rejection | None] = {}
-        left = [w for w, taken in zip(self.snapshot.waiting, self._taken, strict=True) if w.count > taken]
-        return {waiting.key: self._rejection(waiting, placed, said) for waiting in left}
-
-    def _rejection(self, waiting: Waiting, placed: int, said: dict[Shape, Rejection | None]) -> Rejection:
-        view, least = self.tenants[waiting.tenant], self.least(waiting.shape)
-        ever = refusal.beyond_quota(least, waiting.tenant, view)
-        quota = ever or refusal.quota_in_use(least, waiting.tenant, view)
-        if quota is not None:
-            return quota
-        if waiting.shape not in said:
-            said[waiting.shape] = self._no_room(waiting.shape)
-        return said[waiting.shape] or self._held_up(waiting, view, placed)
-
-    def _no_room(self, shape: Shape) -> Rejection | None:
-        fit = self.fit(shape)
-        if fit.roomy.any():
-            return None
-        return refusal.never(fit, self.free) or refusal.not_now(fit, self.free)
-
-    def _held_up(self, waiting: Waiting, view: TenantView, placed: int) -> Rejection:
-        # Room there is; then either only cards that are too large for the quota's rest, or it is not its turn.
-        fit = self.fit(waiting.shape)
-        cheapest = cheapest_bytes(fit, self.free)[fit.roomy]
-        amount = Amount(waiting.shape.held_milli * waiting.shape.count, int(cheapest.min()))
-        return refusal.quota_in_use(amount, waiting.tenant, view) or refusal.behind(placed)
+    def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
+        return placement(self.snapshot, self.work.board.policy, job, seated, gang)
 
 
-def _affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
-    """The first `count` rows of the order, passing over cards whose seat would break the quota's rest."""
-    count = fit.shape.count
-    if room is None or fit.shape.memory_bytes is not None:
-        return order[:count]
-    chosen: list[int] = []
-    for place, row in enumerate(order):
-        later = np.sort(fit.need[order[place + 1 :]])[: count - len(chosen) - 1]
-        if len(chosen) < count and int(fit.need[row]) + int(later.sum()) <= room:
-            chosen.append(int(row))
-            room -= int(fit.need[row])
-    return np.array(chosen, dtype=np.int64)
-
-
-def _why(policy: PlacementPolicy, node: str, choice: int, seats: int) -> str:
-    among = f"{policy.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
-    where = f"on its {policy.CARD} card" if seats == 1 else f"on its {policy.CARD} {seats} cards"
-    return f"{node} is the {among}; {where}"
+def _gangs(snapshot: Snapshot) -> dict[str, Missing]:
+    """By id, what is missing of every gang that waits."""
+    node = snapshot.cards.node
+    return {w.gang.id: missing(w, snapshot.running, node) for w in snapshot.waiting if w.gang is not None}

@@ -13,7 +13,8 @@ import numpy as np
 
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.scheduling import wording
-from gpupool.scheduling.cycle import Run, run
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import Run, planned
 from gpupool.scheduling.fairness import budget, rank
 from gpupool.scheduling.feasible import CODE, FITS
 from gpupool.scheduling.nearest import Near, near
@@ -39,7 +40,7 @@ class Explanation:
     waited_seconds: int = 0
 
 
-def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int) -> Explanation:
+def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | None = None) -> Explanation:
     """Why the class waits; one that is not in the snapshot is judged as if it had just joined its queue.
 
     Of a class that is in the snapshot only the key of `waiting` and its age are read.
@@ -48,11 +49,13 @@ def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int) -> Explanation:
     asked = joined or waiting
     if joined is None:
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, waiting))
-    plan, after = run(snapshot, limit=64)
-    said = plan.rejections.get(asked.key)
+    with planned(snapshot, now_ns, board=board) as (plan, after):
+        said = plan.rejections.get(asked.key)
+        answer = _placed(plan, asked) if said is None else _waits(said, asked, after)
+        after.work.tenants = dict(snapshot.tenants)
+        ahead = _ahead(snapshot, asked, after)
     waited = max(0, now_ns - waiting.oldest_ns) // 10**9
-    answer = _placed(plan, asked) if said is None else _waits(said, asked, after)
-    return replace(answer, ahead=_ahead(snapshot, asked, Run(snapshot)), waited_seconds=waited)
+    return replace(answer, ahead=ahead, waited_seconds=waited)
 
 
 def _placed(plan: Plan, waiting: Waiting) -> Explanation:
@@ -61,21 +64,21 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
 
 
 def _waits(said: Rejection, waiting: Waiting, after: Run) -> Explanation:
-    options = near(waiting.shape, after.free, budget(after.tenants[waiting.tenant]))
+    options = near(waiting.shape, after.work.free, budget(after.work.tenants[waiting.tenant]))
     nearest = waiting.shape if said.dominant is Reason.BEHIND else options.best(waiting.shape)
     helps = () if said.dominant is Reason.BEHIND else _helps(said, waiting, after, options)
     return Explanation(said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, helps)
 
 
 def _helps(said: Rejection, waiting: Waiting, after: Run, options: Near) -> tuple[str, ...]:
-    fit = after.fit(waiting.shape)
+    fit = after.work.fit(waiting.shape)
     helps = [wording.fits_now(shape) for shape in options.all()]
     observed = int(np.count_nonzero(fit.fixed == CODE[Reason.NOT_ADOPTED]))
     if observed and said.dominant is not Reason.QUOTA:
         helps.append(wording.adopt(observed))
     if said.dominant is Reason.QUOTA:
         helps.append(wording.free_quota(waiting.tenant))
-    if said.fits_ever and after.free.count_by_node(fit.fixed == FITS).max(initial=0) >= waiting.shape.count:
+    if said.fits_ever and after.work.free.count_by_node(fit.fixed == FITS).max(initial=0) >= waiting.shape.count:
         helps.append(wording.WAIT)
     return tuple(helps) or ((said.hint,) if said.hint else ())
 

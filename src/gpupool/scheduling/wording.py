@@ -177,7 +177,7 @@ def cards_out(counts: Sequence[tuple[Reason, int]], total: int, most: dict[Reaso
     if total == 1:
         reason = counts[0][0]
         return f"the only card {_does(reason, 1)}{_at_most(reason, most, only=True)}"
-    if len(counts) == 1:
+    if counts[0][1] == total:
         reason = counts[0][0]
         return f"all {total} cards {_does(reason, total)}{_at_most(reason, most)}"
     parts = (f"{count} {_does(reason, count)}{_at_most(reason, most)}" for reason, count in counts)

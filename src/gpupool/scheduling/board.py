@@ -1,0 +1,158 @@
+"""The pool as it is planned on: a working copy with everything that is remembered about it, living between cycles.
+
+A cycle tries on it and rolls back; `follow` takes in what really happened since, by comparing columns. So a decision
+costs what changed and not the size of the pool. It knows no queue and no tenants.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+
+from gpupool.model.claim import Shape
+from gpupool.scheduling import policies
+from gpupool.scheduling.copies import Copies
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.ranking import Ranking, Rankings
+from gpupool.scheduling.score_topology import LinkedSets
+from gpupool.scheduling.snapshot import Cards, Ints, Running, Snapshot
+
+_REMEMBERED = 256
+"""Shapes whose copies are kept."""
+
+
+class Mark(NamedTuple):
+    """Where a trial began."""
+
+    free: int
+    heard: int
+
+
+class _Heard(NamedTuple):
+    """What the rater was told, as it has to be taken back."""
+
+    shape: Shape
+    node: int
+    taken: bool
+
+
+class Board:
+    """What is free, each shape's ranking, and the policy at work; trials lie inside each other."""
+
+    def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
+        self._seed = seed
+        self._begin(snapshot)
+
+    def follow(self, snapshot: Snapshot) -> Board:
+        """Be as the snapshot is: changed cards are noted, another pool or policy is begun anew. No trial is under way.
+
+        Idempotent.
+        """
+        if not self._same(snapshot):
+            self._begin(snapshot)
+            return self
+        cards, free = snapshot.cards, self.free
+        free.cards = cards
+        rows = np.flatnonzero((free.milli != cards.free_milli) | (free.size != cards.free_bytes))
+        free.set(rows, cards.free_milli[rows], cards.free_bytes[rows])
+        if cards.hosts is not None:
+            cpu, memory = cards.hosts.free_cpu_milli, cards.hosts.free_memory_bytes
+            nodes = np.flatnonzero((free.cpu_milli != cpu) | (free.host_bytes != memory))
+            free.set_hosts(nodes, cpu[nodes], memory[nodes])
+        return self
+
+    # --- what is remembered -----------------------------------------------------------------
+
+    def ranking(self, shape: Shape) -> Ranking:
+        """The shape's ranking, its fit fresh."""
+        return self._rankings.of(shape)
+
+    def copies(self, shape: Shape) -> Ints:
+        """Per node how many claims of the shape it could hold now."""
+        fit = self.ranking(shape).fit
+        found = self._copies.pop(shape, None)
+        if found is None or found[0] is not fit:
+            found = fit, Copies(fit, self.free)
+        self._copies[shape] = found
+        if len(self._copies) > _REMEMBERED:
+            self._copies.popitem(last=False)
+        return found[1].by_node()
+
+    def choose(self, ranking: Ranking, node: int) -> Ints:
+        """Rows of the node's cards, best first; where links have a say, exactly as many as the claim takes."""
+        linked = self.linked.choose(ranking.fit, node)
+        return ranking.choose(node) if linked is None else linked
+
+    # --- trials -----------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        return Mark(self.free.mark(), len(self._heard))
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark, what the policy was told included."""
+        self.free.rollback(mark.free)
+        for shape, node, taken in reversed(self._heard[mark.heard :]):
+            (self.rater.gave if taken else self.rater.took)(shape, node)
+        del self._heard[mark.heard :]
+
+    def keep(self, mark: Mark) -> None:
+        """End that trial and leave what it did; the one around it can still undo it."""
+        self.free.keep(mark.free)
+
+    def take(self, fit: Fit, node: int, rows: Ints) -> None:
+        """The claim takes its seats on these cards."""
+        shape = fit.shape
+        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes)
+        self.rater.took(shape, node)
+        self._heard.append(_Heard(shape, node, taken=True))
+
+    def release(self, running: Running) -> None:
+        """What it would be if this job had ended."""
+        rows = np.array(running.rows, dtype=np.int64)
+        if len(rows) == 0:
+            return
+        node = int(self.free.cards.node[rows[0]])
+        shape, sizes = running.shape, np.array(running.sizes, dtype=np.int64)
+        milli = running.milli[0]
+        self.free.give(node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes)
+        self.rater.gave(shape, node)
+        self._heard.append(_Heard(shape, node, taken=False))
+
+    def close(self, rows: Ints) -> None:
+        """Nothing of these cards is free any more for those who come after."""
+        free = self.free
+        free.set(rows, np.minimum(free.milli[rows], 0), np.minimum(free.size[rows], 0))
+
+    # --- beginnings -------------------------------------------------------------------------
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        self._policy, self._expected = snapshot.policy, snapshot.expected
+        self.policy = policies.named(snapshot.policy)
+        self.free = Free(snapshot.cards)
+        self.rater = self.policy.start(self.free, snapshot.expected, self._seed)
+        self.linked = LinkedSets(self.free)
+        self._rankings = Rankings(self.free, self.rater)
+        self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()
+        self._heard: list[_Heard] = []
+
+    def _same(self, snapshot: Snapshot) -> bool:
+        old, new = self.free.cards, snapshot.cards
+        if (snapshot.policy, snapshot.expected) != (self._policy, self._expected):
+            return False
+        lists = all(getattr(old, name) == getattr(new, name) for name in _LISTS)
+        return lists and all(np.array_equal(a, b) for a, b in zip(_columns(old), _columns(new), strict=True))
+
+
+_LISTS = ("uuids", "models", "nodes", "node_labels", "links")
+
+
+def _columns(cards: Cards) -> list[Ints]:
+    """What does not change while a pool has the same cards, open or closed as they are."""
+    hosts = [] if cards.hosts is None else [cards.hosts.cpu_milli, cards.hosts.memory_bytes]
+    levels = [level.of_node for level in cards.levels]
+    return [np.array([len(hosts), len(levels)]), cards.model, cards.node, cards.status, cards.memory_bytes] + (
+        hosts + levels
+    )

@@ -1,0 +1,151 @@
+"""What one cycle changes while it decides: seats on the board, and what each tenant holds. All of it can be undone.
+
+The steps that placing, gangs, keeping and preemption are made of; which of them comes when is the cycle's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpupool.model.allocation import Seat
+from gpupool.model.claim import Shape
+from gpupool.model.quota import Amount
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.board import Mark as BoardMark
+from gpupool.scheduling.domains import depth_of, ladder
+from gpupool.scheduling.fairness import budget
+from gpupool.scheduling.feasible import Fit, roomy_nodes
+from gpupool.scheduling.policy import PlacementPolicy
+from gpupool.scheduling.snapshot import Bools, Ints, Placement, Running, Snapshot, TenantView
+
+
+@dataclass(frozen=True)
+class Seated:
+    """Where one claim sits; `choice` is the number of nodes that it could have had."""
+
+    shape: Shape
+    node: int
+    rows: Ints
+    sizes: Ints
+    choice: int
+
+
+class Mark(NamedTuple):
+    board: BoardMark
+    tenants: dict[str, TenantView]
+
+
+class Work:
+    """The snapshot as it becomes while a plan is made."""
+
+    def __init__(self, snapshot: Snapshot, board: Board) -> None:
+        self.snapshot, self.board, self.free = snapshot, board, board.free
+        self.tenants = dict(snapshot.tenants)
+        self.levels = ladder(snapshot.cards)
+
+    # --- questions --------------------------------------------------------------------------
+
+    def fit(self, shape: Shape) -> Fit:
+        """The shape judged against what is free now."""
+        return self.board.ranking(shape).fit
+
+    def copies(self, shape: Shape) -> Ints:
+        """Per node how many such claims it could hold now."""
+        return self.board.copies(shape)
+
+    def least(self, shape: Shape) -> Amount:
+        """The least that the claim will hold, over all its seats."""
+        if shape.memory_bytes is not None:
+            return Amount(shape.held_milli * shape.count, shape.memory_bytes * shape.count)
+        return Amount(shape.held_milli * shape.count, self.fit(shape).least_bytes)
+
+    # --- steps ------------------------------------------------------------------------------
+
+    def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None:
+        """The claim takes the seats that the policy gives it (on these nodes); None, and nothing changed, if none."""
+        if not budget(self.tenants[tenant]).covers(self.least(shape)):
+            return None
+        room = budget(self.tenants[tenant]).size
+        ranking = self.board.ranking(shape)
+        nodes = self._nodes(ranking.fit, room, among)
+        node = ranking.best(None if nodes is ranking.fit.roomy else nodes)
+        if node is None:
+            return None
+        rows = affordable(self.board.choose(ranking, node), ranking.fit, room)
+        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)))
+        self.board.take(ranking.fit, node, rows)
+        self._hold(tenant, Amount(shape.held_milli * len(rows), int(seated.sizes.sum())))
+        return seated
+
+    def release(self, running: Iterable[Running]) -> None:
+        """As if these jobs had ended."""
+        for job in running:
+            self.board.release(job)
+            if job.tenant in self.tenants:
+                self._hold(job.tenant, Amount(-sum(job.milli), -sum(job.sizes)))
+
+    def close(self, rows: Ints) -> None:
+        """Nobody who comes later in this cycle gets anything of these cards."""
+        self.board.close(rows)
+
+    def mark(self) -> Mark:
+        return Mark(self.board.mark(), dict(self.tenants))
+
+    def rollback(self, mark: Mark) -> None:
+        self.board.rollback(mark.board)
+        self.tenants = mark.tenants
+
+    def keep(self, mark: Mark) -> None:
+        self.board.keep(mark.board)
+
+    # --- parts ------------------------------------------------------------------------------
+
+    def _hold(self, tenant: str, amount: Amount) -> None:
+        view = self.tenants[tenant]
+        self.tenants[tenant] = replace(view, held=view.held + amount)
+
+    def _nodes(self, fit: Fit, room: int | None, among: Bools | None) -> Bools:
+        """Where the claim may go: within the quota's rest, on the nodes asked for, as near together as it requires."""
+        nodes = roomy_nodes(fit, self.free, room)
+        if among is not None:
+            nodes = nodes & among
+        level = fit.shape.within.required
+        if level is None or fit.shape.count <= 1 or depth_of(self.levels, level):
+            return nodes
+        linked, asked = np.zeros_like(nodes), np.flatnonzero(nodes)
+        linked[asked] = self.board.linked.nodes(fit, asked, level)
+        return linked
+
+
+def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
+    """The first `count` rows of the order, passing over cards whose seat would break the quota's rest."""
+    count = fit.shape.count
+    if room is None or fit.shape.memory_bytes is not None:
+        return order[:count]
+    chosen: list[int] = []
+    for place, row in enumerate(order):
+        later = np.sort(fit.need[order[place + 1 :]])[: count - len(chosen) - 1]
+        if len(chosen) < count and int(fit.need[row]) + int(later.sum()) <= room:
+            chosen.append(int(row))
+            room -= int(fit.need[row])
+    return np.array(chosen, dtype=np.int64)
+
+
+def placement(snapshot: Snapshot, policy: PlacementPolicy, job: str, seated: Seated, gang: str = "") -> Placement:
+    """What the ledger is to write."""
+    cards, milli = snapshot.cards, seated.shape.held_milli
+    each = zip(seated.rows.tolist(), seated.sizes.tolist(), strict=True)
+    seats = tuple(Seat(cards.uuids[row], milli, size) for row, size in each)
+    generations = tuple(cards.generation[seated.rows].tolist())
+    name = cards.nodes[seated.node]
+    return Placement(job, name, seats, generations, _why(policy, name, seated.choice, len(seats)), gang)
+
+
+def _why(policy: PlacementPolicy, node: str, choice: int, seats: int) -> str:
+    among = f"{policy.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
+    where = f"on its {policy.CARD} card" if seats == 1 else f"on its {policy.CARD} {seats} cards"
+    return f"{node} is the {among}; {where}"
