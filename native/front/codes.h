@@ -23,6 +23,7 @@ static const struct {
     {"GP-1011", 2, false},
     {"GP-1020", 2, false},
     {"GP-1021", 2, false},
+    {"GP-1030", 2, false},
     {"GP-2000", 3, false},
     {"GP-2001", 3, false},
     {"GP-2002", 3, false},

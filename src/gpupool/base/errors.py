@@ -86,6 +86,12 @@ class UnknownPolicy(BadInput):
     code, title = "GP-1021", "Unknown placement policy"
 
 
+class BadTrace(BadInput):
+    """`details` has the `line` and the `column`, where it is one cell."""
+
+    code, title = "GP-1030", "Bad trace"
+
+
 class Refused(GpupoolError):
     code, title, exit_code = "GP-2000", "Refused", 3
 

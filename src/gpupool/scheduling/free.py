@@ -81,8 +81,11 @@ class Free:
         return self._table[nodes], self._there[nodes]
 
     def grid(self, nodes: Ints) -> Ints:
-        """Free compute, one line per node in the order of its cards' index; NO_CARD where no open card is."""
-        return self._grid[nodes]
+        """Free compute, one line per node in the order of its cards' index; NO_CARD where no open card is.
+
+        `cells` is the whole of it, changed in place as the columns are.
+        """
+        return self.cells[nodes]
 
     def count_by_node(self, chosen: Bools) -> Ints:
         """How many of each node's cards are chosen."""
@@ -200,8 +203,8 @@ class Free:
         self._table[self._there] = self._by_node
         self._slot = np.empty(len(self.cards), dtype=np.int64)
         self._slot[self._by_node] = np.flatnonzero(self._there)
-        self._grid = np.full(self._there.shape, NO_CARD, dtype=np.int64)
-        self._flat = self._grid.reshape(-1)
+        self.cells = np.full(self._there.shape, NO_CARD, dtype=np.int64)
+        self._flat = self.cells.reshape(-1)
         self._flat[self._slot] = np.where(self.open, self.milli, NO_CARD)
 
 

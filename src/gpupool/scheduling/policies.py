@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpupool.base.errors import UnknownPolicy
 from gpupool.model.catalogue import nearest_model
-from gpupool.scheduling import score_binpack, score_spread
+from gpupool.scheduling import (
+    score_best_fit,
+    score_binpack,
+    score_dot_product,
+    score_fragmentation,
+    score_gpu_clustering,
+    score_gpu_packing,
+    score_random,
+    score_spread,
+)
 from gpupool.scheduling.policy import PlacementPolicy
 
 DEFAULT = "default"
 
-POLICIES: Mapping[str, PlacementPolicy] = {
-    DEFAULT: score_binpack,
-    score_binpack.NAME: score_binpack,
-    score_spread.NAME: score_spread,
-}
+_ALL: Sequence[PlacementPolicy] = (
+    score_random,
+    score_dot_product,
+    score_gpu_clustering,
+    score_gpu_packing,
+    score_best_fit,
+    score_fragmentation,
+    score_binpack,
+    score_spread,
+)
+
+POLICIES: Mapping[str, PlacementPolicy] = {policy.NAME: policy for policy in _ALL} | {DEFAULT: score_binpack}
 
 
-def named(name: str) -> PlacementPolicy:
+def named(name: str, *, compiled: bool | None = None) -> PlacementPolicy:
     """The policy of that name.
 
     Raises UnknownPolicy, which names the nearest one.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from gpupool.model.claim import Shape
-from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Expected, Ints
 
@@ -59,6 +61,19 @@ class PlacementPolicy(Protocol):
 
     def start(self, free: Free, expected: Expected, seed: int) -> Rater:
         """At work on this pool; the same arguments and the same calls give the same answers."""
+
+
+def fitting_rows(free: Free, fit: Fit, node: int) -> Ints:
+    """Rows of the node's cards that fit, lowest index first."""
+    rows = free.of_node(node)
+    fitting: Ints = rows[fit.why[rows] == FITS]
+    return fitting
+
+
+def tightest(free: Free, fit: Fit, node: int) -> Ints:
+    """Rows of the node's cards that fit, those with least compute left first, then by index."""
+    rows = fitting_rows(free, fit, node)
+    return rows[np.argsort(free.milli[rows], kind="stable")]
 
 
 class Unmoved:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpupool.model.claim import Shape
-from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.policy import Rater, Unmoved
+from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
 from gpupool.scheduling.snapshot import Expected, Ints
 
 NAME, NODE, CARD = "binpack", "fullest", "fullest"
@@ -50,10 +50,3 @@ def node_cost(free: Free, shape: Shape, nodes: Ints) -> Ints:
     rows, there = free.seats(nodes)
     untouched: Ints = (free.untouched(rows) & there).sum(axis=1)
     return (untouched << MILLI_BITS) + left
-
-
-def fitting_rows(free: Free, fit: Fit, node: int) -> Ints:
-    """Rows of the node's cards that fit, lowest index first."""
-    rows = free.of_node(node)
-    fitting: Ints = rows[fit.why[rows] == FITS]
-    return fitting

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.policy import Rater, Unmoved
-from gpupool.scheduling.score_binpack import NODE_BITS, fitting_rows, node_cost
+from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
+from gpupool.scheduling.score_binpack import NODE_BITS, node_cost
 from gpupool.scheduling.snapshot import Expected, Ints
 
 NAME, NODE, CARD = "spread", "emptiest", "emptiest"

@@ -4,9 +4,8 @@ from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.policy import Unmoved
+from gpupool.scheduling.policy import Unmoved, fitting_rows
 from gpupool.scheduling.ranking import Ranking, Rankings
-from gpupool.scheduling.score_binpack import fitting_rows
 from gpupool.scheduling.snapshot import Ints
 from tests.support.scheduling_builders import cards, shape
 

@@ -1,0 +1,45 @@
+"""Any feasible node, any card that fits: the baseline that every other rule must beat.
+
+A baseline of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Chance comes from the seed: the same calls in
+the same order give the same answers.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
+from gpupool.scheduling.snapshot import Expected, Ints
+
+NAME, NODE, CARD = "random", "drawn", "drawn"
+
+
+def start(free: Free, expected: Expected, seed: int) -> Rater:
+    return Drawn(free, seed)
+
+
+class Drawn(Unmoved):
+    SCALED = True
+
+    def __init__(self, free: Free, seed: int) -> None:
+        self._free, self._chance = free, Random(seed)
+
+    def rate(self, fit: Fit, nodes: Ints) -> Ints:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def settle(self, scores: Ints) -> Ints:
+        """One of the nodes, drawn anew at every look."""
+        drawn = np.zeros(len(scores), dtype=np.int64)
+        drawn[self._chance.randrange(len(scores))] = 1
+        return drawn
+
+    def choose(self, fit: Fit, node: int) -> Ints:
+        """Shares in any order; whole cards by index, because they are all alike."""
+        rows = fitting_rows(self._free, fit, node)
+        if fit.shape.whole:
+            return rows
+        return np.array(self._chance.sample(rows.tolist(), len(rows)), dtype=np.int64)

@@ -1,0 +1,219 @@
+"""The protocol of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): one list of pods, a policy, a seed.
+
+Pods arrive one by one in random order until 130 % of the cluster's compute has been asked for. Each is placed at once
+or dropped; none ends. After every pod it is noted how much was asked for, how much is placed and how much of the rest
+is fragments. The scheduler's own working copy, rankings and policies decide, nothing made for this purpose.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from gpupool.model.claim import Shape
+from gpupool.scheduling import policies
+from gpupool.scheduling.expected import Kinds, histogram, typical
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.ranking import Ranking
+from gpupool.scheduling.score_fragmentation import Fragments
+from gpupool.scheduling.snapshot import Cards, Expected, Ints
+from gpupool.simulation.openb import Pods, read_nodes, read_pods
+
+LEVELS = range(131)
+"""Percent of the cluster's compute that has been asked for."""
+
+ALL = ("random", "dot-product", "gpu-clustering", "gpu-packing", "best-fit", "fgd", policies.DEFAULT)
+"""The paper's six, and ours."""
+
+FIRST_SEED = 42
+_ASKED_PCT = 130
+
+
+@dataclass(frozen=True)
+class Level:
+    """Means over the pods after which that percent had arrived; the ratio is None where nothing was idle."""
+
+    arrived_pct: int
+    allocation_pct: float
+    fragment_pct: float
+    fragment_ratio_pct: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run; levels that no pod ended at are left out."""
+
+    policy: str
+    seed: int
+    levels: tuple[Level, ...]
+
+
+Progress = Callable[[int, int, Result], None]
+"""Told after each run: how many are done, how many there are, and its result."""
+
+
+def run(
+    trace: Path,
+    nodes: Path,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    on_progress: Progress | None = None,
+    *,
+    workers: int | None = None,
+    compiled: bool | None = None,
+) -> list[Result]:
+    """Every policy with every seed, by policy then seed, on all cores (`workers` 1: in this process alone).
+
+    `compiled` asks for the compiled policies (True), for those in NumPy (False), or for what there is.
+    Raises UnknownPolicy, BadTrace.
+    """
+    for name in names:
+        policies.named(name)
+    cards, pods = read_nodes(nodes), read_pods(trace)
+    runs = [(name, seed) for name in names for seed in seeds]
+    found: dict[tuple[str, int], Result] = {}
+    for result in _results(cards, pods, runs, min(workers or os.cpu_count() or 1, len(runs)), compiled):
+        found[result.policy, result.seed] = result
+        if on_progress is not None:
+            on_progress(len(found), len(runs), result)
+    return [found[one] for one in runs]
+
+
+def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """For `results.json`."""
+    return [asdict(result) for result in results]
+
+
+def _results(
+    cards: Cards, pods: Pods, runs: Sequence[tuple[str, int]], workers: int, compiled: bool | None
+) -> Iterator[Result]:
+    if workers <= 1:
+        yield from (simulate(cards, pods, name, seed, compiled=compiled) for name, seed in runs)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        told = [pool.submit(simulate, cards, pods, name, seed, compiled=compiled) for name, seed in runs]
+        try:
+            yield from (one.result() for one in as_completed(told))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def simulate(cards: Cards, pods: Pods, policy: str, seed: int, *, compiled: bool | None = None) -> Result:
+    """One run of one policy."""
+    chance = Random(seed)
+    order = list(range(len(cards.nodes)))
+    chance.shuffle(order)
+    free = Free(cards, np.array(order, dtype=np.int64))
+    arriving = arrivals(pods, int(free.milli.sum()), chance)
+    expected = expected_of(pods)
+    record = _Record(free, expected, len(arriving))
+    rater = policies.named(policy, compiled=compiled).start(free, expected, seed)
+    rankings = [Ranking(shape, free, rater) for shape in pods.shapes]
+    for number in arriving:
+        shape, ranking = pods.shapes[number], rankings[number]
+        node = ranking.best()
+        if node is None:
+            record.dropped(shape)
+            continue
+        rows = ranking.choose(node)[: shape.count]
+        record.before(node)
+        free.take(node, rows, shape.held_milli, ranking.fit.need[rows], shape.cpu_milli, shape.host_bytes)
+        rater.took(shape, node)
+        record.placed(shape, node)
+    return Result(policy, seed, record.levels())
+
+
+def expected_of(pods: Pods) -> Expected:
+    """What the whole list asks for, before it is shuffled and tuned."""
+    return Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()))
+
+
+def arrivals(pods: Pods, capacity_milli: int, chance: Random) -> list[int]:
+    """Numbers of shapes in the order in which they arrive, tuned to 130 % of the compute there is.
+
+    Above it pods are removed at random until it is kept; below it pods of the list are added at random until the next
+    one would break it. Of that one only a single card's compute is counted, as in the paper's simulator.
+    """
+    asked = [shape.held_milli * shape.count for shape in pods.shapes]
+    by_name = [int(pods.of[place]) for place in sorted(range(len(pods.names)), key=pods.names.__getitem__)]
+    arriving = by_name.copy()
+    chance.shuffle(arriving)
+    limit, total = capacity_milli * _ASKED_PCT // 100, sum(asked[number] for number in arriving)
+    while total > limit:
+        total -= asked[arriving.pop(chance.randrange(len(arriving)))]
+    while any(asked):
+        number = by_name[chance.randrange(len(by_name))]
+        if total + pods.shapes[number].held_milli > limit:
+            break
+        arriving.append(number)
+        total += asked[number]
+    return arriving
+
+
+class _Record:
+    """What was asked for and placed after each pod; fragments are counted at the end, all at once."""
+
+    def __init__(self, free: Free, expected: Expected, pods: int) -> None:
+        self._free, self._kinds = free, Kinds(free.cards)
+        self._fragments = Fragments(typical(histogram(expected)), self._kinds)
+        self._asked, self._used = np.zeros(pods, dtype=np.int64), np.zeros(pods, dtype=np.int64)
+        self._nodes = np.full(pods, -1, dtype=np.int64)
+        cells = free.grid(np.arange(len(free.cards.nodes)))
+        self._first = self._amount(cells, free.cpu_milli, self._kinds.of_node).sum()
+        self._capacity = int(cells[cells > 0].sum())
+        self._cells = np.zeros((2, pods, cells.shape[1]), dtype=np.int64)
+        self._cpu = np.zeros((2, pods), dtype=np.int64)
+        self._at = 0
+
+    def dropped(self, shape: Shape) -> None:
+        self._asked[self._at] = shape.held_milli * shape.count
+        self._at += 1
+
+    def before(self, node: int) -> None:
+        self._note(0, node)
+
+    def placed(self, shape: Shape, node: int) -> None:
+        self._note(1, node)
+        self._nodes[self._at] = node
+        self._used[self._at] = shape.held_milli * shape.count
+        self.dropped(shape)
+
+    def levels(self) -> tuple[Level, ...]:
+        """Means by level; F of the cluster changes by what F of the one changed node does."""
+        asked, used = np.cumsum(self._asked), np.cumsum(self._used)
+        fragment = (self._first + np.cumsum(self._changes())) / max(self._fragments.total, 1)
+        level = np.floor(100 * asked / self._capacity + 0.5).astype(np.int64)
+        idle = self._capacity - used
+        ratio = np.divide(fragment, idle, out=np.full(len(idle), math.nan), where=idle > 0)
+        found = []
+        for arrived in LEVELS:
+            at = level == arrived
+            if at.any():
+                rate, amount = (float(column[at].mean() / self._capacity * 100) for column in (used, fragment))
+                share = float(ratio[at].mean() * 100)
+                found.append(Level(arrived, rate, amount, None if math.isnan(share) else share))
+        return tuple(found)
+
+    def _note(self, when: int, node: int) -> None:
+        self._cells[when, self._at] = self._free.cells[node]
+        self._cpu[when, self._at] = self._free.cpu_milli[node]
+
+    def _changes(self) -> Ints:
+        changes = np.zeros(len(self._nodes), dtype=np.int64)
+        placed = np.flatnonzero(self._nodes >= 0)
+        kinds = self._kinds.of_node[self._nodes[placed]]
+        before, after = (self._amount(self._cells[i, placed], self._cpu[i, placed], kinds) for i in (0, 1))
+        changes[placed] = after - before
+        return changes
+
+    def _amount(self, cells: Ints, cpu_milli: Ints, kinds: Ints) -> Ints:
+        return self._fragments.amount(np.maximum(cells, 0), cpu_milli, kinds)
