@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -209,9 +209,16 @@ def insert(write: Write, submission: Submission, project_id: int) -> int:
     made = write.execute(_NEW_JOBS, rows).scalars().all()
     write.execute(_NEW_LAUNCH, [{"job_id": job, "spec": submission.launch} for job in made])
     name = submission.array or submission.names[0]
-    data = {"name": name, "count": len(rows), "share": str(shape)}
+    data = {"name": name, "count": len(rows), "share": str(shape), **_for_replay(submission)}
     write.event("job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data)
     return int(made[0])
+
+
+def _for_replay(submission: Submission) -> dict[str, Any]:
+    """What a replay of the event log needs to ask the same again; what says nothing is left out."""
+    shape = {name: value for name, value in asdict(submission.shape).items() if value}
+    limit = {} if submission.max_seconds is None else {"max_seconds": submission.max_seconds}
+    return {"shape": shape, "priority": submission.priority, **limit}
 
 
 def _check_names_free(write: Write, submission: Submission) -> None:

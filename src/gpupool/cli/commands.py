@@ -42,6 +42,10 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        "Planning",
+        (("simulate", "try placement policies on a trace, with no pool and no card"),),
+    ),
+    (
         "Proof",
         (
             ("verify", "prove on the spot that a card's shares are what they promise"),

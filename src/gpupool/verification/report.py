@@ -6,7 +6,6 @@ The document is version 1: fields may be added, none changes its meaning.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from html import escape
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpupool.base.units import format_instant, format_mib
+from gpupool.drawing.page import page, write_files
 from gpupool.verification.findings import Finding, Findings
 from gpupool.verification.plots import bars, timeline
 
@@ -60,17 +60,9 @@ def document(identity: Identity, found: Findings) -> dict[str, Any]:
 
 def write(folder: Path, identity: Identity, found: Findings) -> tuple[Path, Path]:
     """The two files, made whole or not at all; the folder is made. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data, page = folder / "verify.json", folder / "verify.html"
-    _replace(data, json.dumps(document(identity, found), indent=1) + "\n")
-    _replace(page, html(identity, found))
-    return data, page
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    text = json.dumps(document(identity, found), indent=1) + "\n"
+    data, whole = write_files(folder, {"verify.json": text, "verify.html": html(identity, found)})
+    return data, whole
 
 
 def facts(identity: Identity) -> Iterator[tuple[str, str]]:
@@ -106,11 +98,9 @@ def verdict(identity: Identity, found: Findings) -> str:
 
 
 _STYLE = """
-body{font:15px/1.45 sans-serif;max-width:920px;margin:2em auto;padding:0 1em;color:#222}
-table{border-collapse:collapse;width:100%;margin:1em 0}td,th{border-bottom:1px solid #ddd;padding:.35em .6em;
-text-align:left;vertical-align:top}.kept{color:#1d7a3f}.broken{color:#b3261e;font-weight:bold}.unseen{color:#666}
-.verdict{font-size:1.2em;padding:.6em .8em;border-left:6px solid #1d7a3f;background:#f3f7f4}
-.verdict.bad{border-color:#b3261e;background:#fbf1f0}svg{width:100%;height:auto}h2{margin-top:1.6em}
+.kept{color:#2a9d62}.broken{color:#d1495b;font-weight:bold}.unseen{opacity:.7}
+.verdict{font-size:1.2em;padding:.6em .8em;border-left:6px solid #2a9d62;background:#2a9d621a}
+.verdict.bad{border-color:#d1495b;background:#d1495b1a}
 """
 
 
@@ -119,8 +109,6 @@ def html(identity: Identity, found: Findings) -> str:
     title = f"Verification of {identity.card}"
     bad = "" if found.kept else " bad"
     parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
         f'<p class="verdict{bad}">{escape(verdict(identity, found))}</p>',
         _table([f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts(identity)]),
         "<h2>Promises</h2>",
@@ -133,7 +121,7 @@ def html(identity: Identity, found: Findings) -> str:
     parts.append(
         "<p>Rates are parts of a whole card's time, as programs in the shares counted them (gpupool burn).</p>"
     )
-    return "".join([*parts, "</body></html>\n"])
+    return page(title, parts, _STYLE)
 
 
 def _table(rows: list[str]) -> str:

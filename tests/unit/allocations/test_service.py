@@ -22,7 +22,9 @@ from gpupool.base.errors import (
 )
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
+from gpupool.model.claim import Shape
 from gpupool.model.tenant import Role
+from gpupool.simulation.eventlog import read_events
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.people import QuotaIn
 from tests.support.house import House
@@ -312,3 +314,14 @@ def test_the_books_count_what_was_held(house: House) -> None:
     assert [kind for kind in kinds if kind.startswith("job.")] == ["job.submitted", "job.placed", "job.ended"]
     seqs = [event.seq for event in house.allocations.events(house.admin, 0, 1000)]
     assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_the_event_log_holds_what_a_replay_needs(house: House) -> None:
+    house.submit(300, 8, name="a")
+    house.finish("a")
+    house.submit(1000, None, name="b")
+    house.finish("b")
+    log = "\n".join(event.model_dump_json() for event in house.allocations.events(house.admin, 0, 1000))
+    trace = read_events("log", log)
+    assert [(one.job, one.shape) for one in trace.arrivals] == [("a", Shape(300, 8 * GIB)), ("b", Shape(1000))]
+    assert sum(len(node.cards) for node in trace.nodes) == 2

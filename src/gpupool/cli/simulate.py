@@ -1,0 +1,132 @@
+"""`gpupool simulate`: placement policies on a trace. Needs no pool and no card."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupool.base.errors import StateUnusable
+from gpupool.base.units import format_duration
+from gpupool.cli.context import Context, say
+from gpupool.cli.interrupt import interrupted_by_sigterm
+from gpupool.cli.output import Column, print_data, table
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number
+
+if TYPE_CHECKING:
+    from gpupool.simulation.parallel import Tell
+    from gpupool.simulation.study import Question
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Runs the pool's own scheduler over a virtual clock. TRACE is `sample` (comes with gpupool), `synthetic` (made
+    up by rule: synthetic:days=7,load_pct=120), a CSV of jobs, a pool's own events (gpupool events --after 0 -o json
+    > events.jsonl), or an openb list. What is in them: docs/reference/traces.md. Each policy lives through the whole
+    trace with each seed, on all processors. With --out the results are one JSON document and one HTML page that
+    needs no network.
+    """
+    parser.examples = [
+        "gpupool simulate sample",
+        "gpupool simulate sample --policy binpack,spread --out result",
+        "gpupool simulate synthetic:days=3,load_pct=130,cards=64 --nodes 8x8xH200 --seeds 3",
+        "gpupool simulate jobs.csv --nodes nodes.csv --out result",
+    ]
+    add = parser.add_argument
+    add("trace", metavar="TRACE", help="sample, synthetic[:NAME=N,...], a .csv of jobs, an event log")
+    add(
+        "--nodes", metavar="FILE|SPEC", help="nodes as a .csv, or as for up --sim: 16x8xH200 (default: the trace's own)"
+    )
+    add("--policy", metavar="NAME,...", help="policies to try, one by one (default: the pool's own)")
+    add(
+        "--seeds",
+        type=number("--seeds", "the number of seeds", 1, 1000),
+        default=1,
+        metavar="N",
+        help="so many: 42, ...",
+    )
+    add("--out", metavar="DIR", help="write results.json and report.html there")
+    add_output(parser, OBJECT_FORMATS)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    from gpupool.simulation.study import ask, document, rows
+
+    question = _question(options)
+    with interrupted_by_sigterm(), progress(context, f"simulating {question.source}") as told:
+        lives = ask(question, told)
+    found = document(question, lives)
+    if options.out:
+        from gpupool.simulation.report import html
+
+        keep(options.out, found, html(question, lives))
+    if options.output == "table":
+        sys.stdout.write(table(rows(lives), _COLUMNS) + "\n")
+    else:
+        print_data(found, options.output)
+    return 0
+
+
+def _question(options: argparse.Namespace) -> Question:
+    from gpupool.simulation.sources import read_trace
+    from gpupool.simulation.study import DEFAULT_POLICY, Question, seeds_of
+
+    source = read_trace(options.trace)
+    nodes = source.nodes(options.nodes)
+    policies = tuple(dict.fromkeys((options.policy or DEFAULT_POLICY).split(",")))
+    return Question(nodes, policies, seeds_of(options.seeds), source.trace, source.synthetic)
+
+
+def keep(folder: str, found: Any, html: str) -> None:
+    """Write the two files, whole or not at all. Raises StateUnusable."""
+    import json
+
+    from gpupool.drawing.page import write_files
+
+    try:
+        files = {"results.json": json.dumps(found, indent=1) + "\n", "report.html": html}
+        results, report = write_files(Path(folder), files)
+    except OSError as error:
+        raise StateUnusable(f"{folder} cannot be written: {error.strerror}", hint="choose another --out") from error
+    say(f"results: {results}, report: {report}")
+
+
+@contextmanager
+def progress(context: Context, words: str) -> Iterator[Tell]:
+    """A bar on the terminal while something long goes on; into a pipe nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _part: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, no_color=context.no_color)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as shown:
+        task = shown.add_task(words, total=1.0)
+        yield lambda part: shown.update(task, completed=part)
+
+
+def _fixed(name: str, digits: int = 2) -> Any:
+    return lambda row: None if row[name] is None else f"{row[name]:.{digits}f}"
+
+
+def _wait(name: str) -> Any:
+    return lambda row: None if row[name] is None else format_duration(row[name])
+
+
+_COLUMNS = (
+    Column("POLICY", lambda row: row["policy"]),
+    Column("ALLOCATED %", _fixed("allocation_pct"), right=True),
+    Column("FRAGMENTS %", _fixed("fragment_pct"), right=True),
+    Column("WHOLE NODES", _fixed("whole_nodes"), right=True),
+    Column("WAIT P50", _wait("p50"), right=True),
+    Column("P95", _wait("p95"), right=True),
+    Column("P99", _wait("p99"), right=True),
+    Column("JOBS", _fixed("jobs", 0), right=True),
+    Column("NEVER STARTED", _fixed("unstarted", 0), right=True),
+    Column("EVICTIONS", _fixed("evictions", 0), right=True),
+)

@@ -1,0 +1,50 @@
+"""One HTML file that needs nothing else, and files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+_STYLE = """
+:root{color-scheme:light dark}
+body{font:15px/1.45 sans-serif;max-width:920px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
+table{border-collapse:collapse;width:100%;margin:1em 0}td,th{border-bottom:1px solid #8886;padding:.35em .6em;
+text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+svg{width:100%;height:auto}h2{margin-top:1.6em}.note{opacity:.75}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}}
+"""
+
+
+def page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """The page of these parts below its title; `style` is added to what every page has."""
+    head = f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>"
+    start = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}</head><body><h1>{escape(title)}</h1>'
+    return "".join([start, *parts, "</body></html>\n"])
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table of text; the first `words` columns are words, the others numbers, set at the right."""
+    kinds = ["" if number < words else ' class="n"' for number in range(len(titles))]
+    head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
+    """Put files into a folder, which is made; each is there whole or not at all. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    new = {folder / name: folder / f"{name}.new" for name in files}
+    try:
+        for text, temporary in zip(files.values(), new.values(), strict=True):
+            temporary.write_text(text, encoding="utf-8")
+        for path, temporary in new.items():
+            os.replace(temporary, path)
+    finally:
+        for temporary in new.values():
+            temporary.unlink(missing_ok=True)
+    return tuple(new)

@@ -1,0 +1,206 @@
+"""The pool's own event log as a trace (`record` writes a replay down as such a log).
+
+What `gpupool events -o json` prints: one JSON object a line, with `seq`, `at_ns`, `kind`, `subject`, `tenant`, `data`.
+A trace is made of `device.added`, `tenant.created`, `quota.changed`, `job.submitted`, `job.placed`, `job.requeued` and
+`job.ended`; every other kind is passed over. How long a job runs is told by its last placement and its end; one that
+still runs when the log ends is taken to end then. Jobs that left the queue without having been placed are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupool.base.errors import BadTrace
+from gpupool.model.claim import Shape, Sharing, Within
+from gpupool.model.quota import Quota
+from gpupool.simulation.trace import DEFAULT_TENANT, Arrival, Node, Trace, made
+
+_QUOTA = ("nominal_milli", "borrowing_milli", "nominal_memory_bytes", "borrowing_memory_bytes")
+
+
+def looks_like(text: str) -> bool:
+    """Whether a file is an event log rather than a table."""
+    return text.lstrip()[:1] == "{"
+
+
+def read_events(name: str, text: str) -> Trace:
+    """The trace of a log. Raises BadTrace, which names the line."""
+    reader = _Reader(name)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            reader.take(_event(name, number, line), number)
+    return reader.trace()
+
+
+def _event(name: str, number: int, line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError as error:
+        raise BadTrace(f"{name}, line {number}: no JSON ({error})", line=number) from None
+    needed = {"at_ns": int, "kind": str, "subject": str, "data": dict}
+    for field_name, kind in needed.items():
+        if not isinstance(event, dict) or not isinstance(event.get(field_name), kind):
+            what = f"the field {field_name} is missing or not {_A[kind]}"
+            raise BadTrace(f"{name}, line {number}: {what}", line=number, column=field_name)
+    return dict(event)
+
+
+_A = {int: "a whole number", str: "a text", dict: "an object"}
+
+
+@dataclass
+class _Draft:
+    """A job while the log is read."""
+
+    name: str
+    at_ns: int
+    shape: Shape
+    tenant: str
+    priority: int
+    limit_seconds: int | None
+    members: int = 1
+    gang: str = ""
+    preemptible: bool = False
+    placed_ns: int | None = None
+    run_ns: int | None = None
+
+    def arrival(self, end_ns: int) -> Arrival | None:
+        if self.run_ns is None and self.placed_ns is None:
+            return None
+        run_ns = self.run_ns if self.run_ns is not None else end_ns - (self.placed_ns or 0)
+        return Arrival(
+            job=self.name,
+            at_ns=self.at_ns,
+            shape=self.shape,
+            run_ns=max(1, run_ns),
+            tenant=self.tenant,
+            priority=self.priority,
+            limit_seconds=self.limit_seconds,
+            gang=self.gang,
+            members=self.members,
+            preemptible=self.preemptible,
+        )
+
+
+@dataclass
+class _Reader:
+    name: str
+    begin_ns: int | None = None
+    last_ns: int = 0
+    line: int = 0
+    drafts: list[_Draft] = field(default_factory=list)
+    live: dict[tuple[str, str], _Draft] = field(default_factory=dict)
+    cards: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
+    quotas: dict[str, Quota] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Mapping[str, Any], line: int) -> None:
+        self.line = line
+        if self.begin_ns is None:
+            self.begin_ns = int(event["at_ns"])
+        at = int(event["at_ns"]) - self.begin_ns
+        if at < self.last_ns:
+            raise BadTrace(f"{self.name}, line {line}: at_ns goes back by {self.last_ns - at} ns", line=line)
+        self.last_ns = at
+        known = _TAKERS.get(event["kind"])
+        if known is None:
+            return
+        try:
+            known(self, event, at)
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"{event['kind']} lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise BadTrace(f"{self.name}, line {line}: {what}", line=line) from None
+
+    def submitted(self, event: Mapping[str, Any], at: int) -> None:
+        data, tenant = event["data"], event.get("tenant") or DEFAULT_TENANT
+        if "shape" not in data:
+            raise ValueError("job.submitted has no shape: it was written by an older gpupool")
+        count, gang = int(data.get("count", 1)), str(data.get("gang") or "")
+        names = [data["name"]] if count == 1 else [f"{data['name']}.{number}" for number in range(count)]
+        for number, name in enumerate(names):
+            if gang and number:
+                self.live[tenant, name] = self.drafts[-1]
+                continue
+            draft = _Draft(
+                name=self._unused(data["name"] if gang else name, tenant),
+                at_ns=at,
+                shape=shape_from(data["shape"]),
+                tenant=tenant,
+                priority=int(data.get("priority", 0)),
+                limit_seconds=data.get("max_seconds"),
+                members=count if gang else 1,
+                gang=gang,
+                preemptible=bool(data.get("preemptible", False)),
+            )
+            self.drafts.append(draft)
+            self.live[tenant, name] = draft
+        self.weights.setdefault(tenant, 1)
+
+    def _unused(self, name: str, tenant: str) -> str:
+        """A name may come again when its job has ended; jobs of a trace are told apart by it."""
+        taken = any(draft.name == name for draft in self.drafts) if (tenant, name) in self.live else False
+        return f"{name}@{len(self.drafts)}" if taken else name
+
+    def placed(self, event: Mapping[str, Any], at: int) -> None:
+        draft = self._of(event)
+        if draft is not None:
+            draft.placed_ns, draft.run_ns = at, None
+
+    def requeued(self, event: Mapping[str, Any], at: int) -> None:
+        draft = self._of(event)
+        if draft is not None:
+            draft.placed_ns = None
+
+    def ended(self, event: Mapping[str, Any], at: int) -> None:
+        draft = self._of(event)
+        if draft is not None and draft.placed_ns is not None:
+            draft.run_ns = max(draft.run_ns or 0, at - draft.placed_ns)
+
+    def _of(self, event: Mapping[str, Any]) -> _Draft | None:
+        """The job of an event; None where the log begins after its submission."""
+        return self.live.get((event.get("tenant") or DEFAULT_TENANT, event["data"]["name"]))
+
+    def card(self, event: Mapping[str, Any], at: int) -> None:
+        node, _, index = event["subject"].rpartition(":")
+        data = event["data"]
+        if not data.get("returned"):
+            self.cards.setdefault(node, {})[int(index)] = (str(data["model"]), int(data["memory_bytes"]))
+
+    def quota(self, event: Mapping[str, Any], at: int) -> None:
+        data = event["data"].get("quota", event["data"])
+        self.quotas[event["subject"]] = Quota(**{name: data[name] for name in _QUOTA if name in data})
+        self.weights[event["subject"]] = int(data.get("weight") or 1)
+
+    def trace(self) -> Trace:
+        nodes = tuple(
+            Node(name, tuple(card for _, card in sorted(cards.items()))) for name, cards in self.cards.items()
+        )
+        found = [draft.arrival(self.last_ns) for draft in self.drafts]
+        arrivals = [one for one in found if one is not None]
+        if not arrivals:
+            raise BadTrace(f"{self.name} tells of no job that was placed", hint="gpupool events -o json --after 0")
+        trace = made(self.name, arrivals, self.weights, nodes)
+        return Trace(trace.name, trace.arrivals, trace.weights, nodes, self.quotas)
+
+
+_TAKERS = {
+    "device.added": _Reader.card,
+    "tenant.created": _Reader.quota,
+    "quota.changed": _Reader.quota,
+    "job.submitted": _Reader.submitted,
+    "job.placed": _Reader.placed,
+    "job.requeued": _Reader.requeued,
+    "job.ended": _Reader.ended,
+}
+
+
+def shape_from(data: Mapping[str, Any]) -> Shape:
+    """The shape as a submission's event has it; what is left out is as in `Shape`. Raises KeyError, TypeError."""
+    given = dict(data)
+    within = given.pop("within", None)
+    labels = tuple((str(key), str(value)) for key, value in given.pop("labels", ()))
+    sharing = Sharing(given.pop("sharing", Sharing.FIXED))
+    return Shape(**given, labels=labels, sharing=sharing, within=Within(**within) if within else Within())

@@ -1,0 +1,84 @@
+"""Many independent pieces of work on all processors, with word of how far they are, ended together by Ctrl-C."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+Tell = Callable[[float], None]
+"""Told which part of a piece is done, 0 to 1."""
+_SECONDS = 0.2
+_STEP = 0.02
+
+_told: Any = None
+
+
+def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, workers: int | None = None) -> list[R]:
+    """`work(piece, tell)` of every piece, in their order; `told` hears which part of all of it is done.
+
+    `work` is a function of a module and pieces can be pickled, for each may run in a process of its own.
+    """
+    number = min(len(pieces), workers or len(os.sched_getaffinity(0)))
+    if number <= 1:
+        return [work(piece, _part_of(told, place, len(pieces))) for place, piece in enumerate(pieces)]
+    context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
+    said = context.Queue()
+    with ProcessPoolExecutor(number, context, initializer=_begin, initargs=(said,)) as pool:
+        before = set(multiprocessing.active_children())
+        try:
+            # Ctrl-C is ours to hear: whoever is born now never does.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            futures = [pool.submit(_do, work, place, piece) for place, piece in enumerate(pieces)]
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            return _await(futures, said, told)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+            raise
+
+
+def _await(futures: list[Future[R]], said: Any, told: Tell) -> list[R]:
+    parts = [0.0] * len(futures)
+    left = set(futures)
+    while left:
+        done, left = wait(left, timeout=_SECONDS, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+            parts[futures.index(future)] = 1.0
+        while True:
+            try:
+                place, part = said.get_nowait()
+            except queue.Empty:
+                break
+            parts[place] = max(parts[place], part)
+        told(sum(parts) / len(parts))
+    return [future.result() for future in futures]
+
+
+def _begin(said: Any) -> None:
+    global _told
+    _told = said
+
+
+def _do(work: Callable[[T, Tell], R], place: int, piece: T) -> R:
+    last = 0.0
+
+    def tell(part: float) -> None:
+        nonlocal last
+        if part - last >= _STEP:
+            last = part
+            _told.put((place, part))
+
+    return work(piece, tell)
+
+
+def _part_of(told: Tell, place: int, number: int) -> Tell:
+    return lambda part: told((place + part) / number)
