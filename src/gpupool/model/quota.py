@@ -1,8 +1,39 @@
-"""How much a tenant may hold: a guaranteed part, and how far over it."""
+"""How much a tenant may hold: a guaranteed part, how far over it, and what others may use of the guaranteed part.
+
+What is counted is a resource: compute and memory over all cards, compute on the cards of one model, and whole cells
+(nodes, NVLink domains). A resource is a word (`gpu`, `memory`, `gpu:H200`, `node`, `nvlink:H100`), the same in tables,
+on the wire and in text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+GPU, MEMORY, NODE, NVLINK = "gpu", "memory", "node", "nvlink"
+KINDS = (GPU, MEMORY, NODE, NVLINK)
+CELLS = (NODE, NVLINK)
+"""Kinds that are counted in whole cells: a tenant holds one when it is alone on it."""
+
+Resource = str
+WEIGHT = 1000
+"""A weight of 1, in thousandths."""
+
+
+def of_model(kind: str, model: str | None) -> Resource:
+    """`gpu:H200`, or `gpu` where no model is meant."""
+    return f"{kind}:{model}" if model else kind
+
+
+def parts(resource: Resource) -> tuple[str, str | None]:
+    """(kind, model or None).
+
+    >>> parts("gpu:H200"), parts("node")
+    (('gpu', 'H200'), ('node', None))
+    """
+    kind, _, model = resource.partition(":")
+    return kind, model or None
 
 
 @dataclass(frozen=True)
@@ -20,13 +51,67 @@ class Amount:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """Of one resource, in milli-devices, bytes or cells.
+
+    `nominal` is guaranteed (None: no limit), `borrowing` how far over it (None: any), `lending` how much of what is not
+    used of the nominal others may use (None: all of it).
+    """
+
+    nominal: int | None = None
+    borrowing: int | None = None
+    lending: int | None = None
+
+    @property
+    def maximum(self) -> int | None:
+        return _sum(self.nominal, self.borrowing)
+
+    @property
+    def kept(self) -> int:
+        """What is never lent: held or not, it counts as taken for everybody else."""
+        return 0 if self.nominal is None or self.lending is None else max(0, self.nominal - self.lending)
+
+
+@dataclass(frozen=True)
 class Quota:
-    """Nominal is guaranteed, borrowing is how far over it; None means no limit of that kind."""
+    """The limits of one node of the quota tree; None means no limit of that kind.
+
+    Compute and memory have fields of their own, since every pool counts them; `others` holds the limits of single card
+    models and of whole cells.
+    """
 
     nominal_milli: int | None = None
     borrowing_milli: int | None = 0
     nominal_memory_bytes: int | None = None
     borrowing_memory_bytes: int | None = 0
+    lending_milli: int | None = None
+    lending_memory_bytes: int | None = None
+    others: tuple[tuple[Resource, Limit], ...] = ()
+
+    @classmethod
+    def of(cls, limits: Mapping[Resource, Limit]) -> Quota:
+        """The quota with these limits and no other."""
+        gpu, memory = limits.get(GPU, Limit()), limits.get(MEMORY, Limit())
+        others = tuple(sorted((name, limit) for name, limit in limits.items() if name not in (GPU, MEMORY)))
+        return cls(
+            gpu.nominal,
+            gpu.borrowing,
+            memory.nominal,
+            memory.borrowing,
+            gpu.lending,
+            memory.lending,
+            others,
+        )
+
+    @cached_property
+    def limits(self) -> Mapping[Resource, Limit]:
+        """Every resource that has a nominal part."""
+        every = (
+            (GPU, Limit(self.nominal_milli, self.borrowing_milli, self.lending_milli)),
+            (MEMORY, Limit(self.nominal_memory_bytes, self.borrowing_memory_bytes, self.lending_memory_bytes)),
+            *self.others,
+        )
+        return {name: limit for name, limit in every if limit.nominal is not None}
 
     @property
     def maximum_milli(self) -> int | None:
@@ -46,6 +131,33 @@ class Quota:
 
 
 UNLIMITED = Quota(None, None, None, None)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A node of the quota tree as it is written down: its parent's name (None: right below the pool) and its part.
+
+    Inner nodes are cohorts, leaves are tenants. `weight_milli` says how much of what its siblings and itself compete
+    for is its due, beside theirs.
+    """
+
+    parent: str | None = None
+    quota: Quota = UNLIMITED
+    weight_milli: int = WEIGHT
+
+
+def lineage(name: str | None, cohorts: Mapping[str, Branch]) -> list[str]:
+    """The cohort of that name and all above it, nearest first; a loop or an unknown name ends it."""
+    found: list[str] = []
+    while name is not None and name in cohorts and name not in found:
+        found.append(name)
+        name = cohorts[name].parent
+    return found
+
+
+def promised(children: Iterable[Branch], resource: Resource) -> int:
+    """What the nominal parts of these nodes add up to."""
+    return sum(child.quota.limits[resource].nominal or 0 for child in children if resource in child.quota.limits)
 
 
 def _sum(nominal: int | None, borrowing: int | None) -> int | None:

@@ -15,7 +15,7 @@ from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.scheduling import wording
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import Run, planned
-from gpupool.scheduling.fairness import budget, rank
+from gpupool.scheduling.fairness import Rank, budget, rank
 from gpupool.scheduling.feasible import CODE, FITS
 from gpupool.scheduling.nearest import Near, near
 from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
@@ -84,7 +84,7 @@ def _helps(said: Rejection, waiting: Waiting, after: Run, options: Near) -> tupl
 
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:
-    def turn(one: Waiting) -> tuple[int, bool, int, str]:
+    def turn(one: Waiting) -> Rank:
         return rank(replace(one, heads=one.heads or ("",)), 0, before.borrows(one))
 
     mine = turn(waiting)

@@ -1,8 +1,15 @@
-"""Whose turn it is, and how much a tenant may still take.
+"""Whose turn it is.
 
-The order of the queue: higher priority first, then claims inside their tenant's nominal quota
-before those that borrow, then the oldest. What a tenant holds grows while a plan is made, so a
-class slides from "inside" to "borrowing" in the middle of it; it never slides back.
+The order of the queue: higher priority first, then claims inside what their tenant is guaranteed before those that
+borrow, then whoever stands lowest in the quota tree, then the oldest.
+
+Where a node stands beside its siblings is what it had of the pool, divided by its weight: its dominant share (the
+larger of its parts of the pool's compute and of its memory; Ghodsi et al., Dominant Resource Fairness, NSDI 2011),
+taken through the tree from the root down (Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter
+Workloads, SoCC 2013). What was held before counts too, faded (`usage`); what is held now counts as if it were held for
+one `HORIZON_S` more. Under saturation the lowest is always served, so card time goes as the weights do, but for one
+claim times the horizon. While claims are placed a tenant only rises, so a rank that was right once is right or too low:
+it is looked at again when it comes up.
 """
 
 from __future__ import annotations
@@ -11,17 +18,43 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpupool.model.quota import Amount
+from gpupool.model.quota import GPU, MEMORY, WEIGHT, Amount
+from gpupool.scheduling.quota_tree import Node, Tree
 from gpupool.scheduling.snapshot import TenantView, Waiting
+from gpupool.scheduling.usage import dominant_micro
 
-Rank = tuple[int, bool, int, str]
-"""Lower goes first: minus priority, borrowing, submitted, job id (which makes it total)."""
+HORIZON_S = 3600
+"""For so long what is held now counts ahead. Longer is calmer (who comes up late does not take every card that is given
+back until it has caught up), shorter is nearer to the weights."""
+
+Standing = tuple[int, ...]
+"""From right below the pool down to the tenant; lower goes first."""
+
+Rank = tuple[int, bool, Standing, int, str]
+"""Lower goes first: minus priority, borrowing, standing, submitted, job id (which makes it total)."""
 
 
-def rank(waiting: Waiting, head: int, borrowing: bool) -> Rank:
+def rank(waiting: Waiting, head: int, borrowing: bool, stands: Standing = ()) -> Rank:
     """Where the class stands with its head number `head` next."""
     submitted = waiting.heads_ns[head] if waiting.heads_ns else waiting.oldest_ns
-    return (-waiting.priority, borrowing, submitted, waiting.heads[head])
+    return (-waiting.priority, borrowing, stands, submitted, waiting.heads[head])
+
+
+def standing(tree: Tree, tenant: str) -> Standing:
+    """Where the tenant stands now."""
+    path = [weighted(node, tree) for node in tree.leaves[tenant].path() if node.parent is not None]
+    return tuple(reversed(path))
+
+
+def weighted(node: Node, tree: Tree) -> int:
+    """Past and coming use of one node in millionths of a card times seconds, divided by its weight."""
+    return (node.past + share_micro(node, tree) * HORIZON_S) * WEIGHT // node.weight_milli
+
+
+def share_micro(node: Node, tree: Tree) -> int:
+    """What the node holds now as a part of the pool, in millionths of a card: the larger of compute and memory."""
+    held = Amount(node.held.get(GPU, 0), node.held.get(MEMORY, 0))
+    return dominant_micro(held, tree.size.cards, tree.size.memory_bytes)
 
 
 @dataclass(frozen=True)
@@ -36,34 +69,49 @@ class Budget:
 
 
 def budget(tenant: TenantView) -> Budget:
+    """By the tenant's own quota alone."""
     quota, held = tenant.quota, tenant.held
     return Budget(_rest(quota.maximum_milli, held.gpu_milli), _rest(quota.maximum_memory_bytes, held.memory_bytes))
 
 
+def room(tree: Tree, tenant: str) -> Budget:
+    """By every quota on the path from the tenant to the pool."""
+    return Budget(tree.room(tenant, GPU), tree.room(tenant, MEMORY))
+
+
 def borrows(tenant: TenantView, amount: Amount) -> bool:
-    """Whether taking that much more goes over what the tenant is guaranteed."""
+    """Whether taking that much more goes over what the tenant's own quota guarantees."""
     return not tenant.quota.guarantees(tenant.held + amount)
+
+
+def _level(_class: int) -> Standing:
+    return ()
 
 
 class Queue:
     """Classes in the order of their turn; one head is taken at a time.
 
-    `borrowing(i)` tells for the class number i whether its next head borrows now; it is asked
-    again when the class comes up, because placing others of the tenant may have changed it.
+    `borrowing(i)` tells for the class number i whether its next head borrows now, `stands(i)` where its tenant stands;
+    both are asked again when the class comes up, because placing others may have changed them.
     """
 
-    def __init__(self, waiting: Iterable[Waiting], borrowing: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        waiting: Iterable[Waiting],
+        borrowing: Callable[[int], bool],
+        stands: Callable[[int], Standing] = _level,
+    ) -> None:
         self._waiting = tuple(waiting)
-        self._borrowing = borrowing
-        self._heap = [(rank(w, 0, borrowing(i)), i, 0) for i, w in enumerate(self._waiting) if w.heads]
+        self._borrowing, self._stands = borrowing, stands
+        self._heap = [(self._rank(i, 0), i, 0) for i, w in enumerate(self._waiting) if w.heads]
         heapq.heapify(self._heap)
 
     def take(self) -> tuple[int, int] | None:
         """(class, head) whose turn it is, or None; the class is out until it is put back."""
         while self._heap:
             stood, i, head = heapq.heappop(self._heap)
-            stands = rank(self._waiting[i], head, self._borrowing(i))
-            if stands == stood:
+            stands = self._rank(i, head)
+            if stands <= stood:
                 return i, head
             heapq.heappush(self._heap, (stands, i, head))
         return None
@@ -71,8 +119,10 @@ class Queue:
     def put_back(self, i: int, head: int) -> None:
         """The class waits again, with this head next; nothing when it has no such head."""
         if head < len(self._waiting[i].heads):
-            stands = rank(self._waiting[i], head, self._borrowing(i))
-            heapq.heappush(self._heap, (stands, i, head))
+            heapq.heappush(self._heap, (self._rank(i, head), i, head))
+
+    def _rank(self, i: int, head: int) -> Rank:
+        return rank(self._waiting[i], head, self._borrowing(i), self._stands(i))
 
 
 def _covers(limit: int | None, amount: int) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Gang
-from gpupool.model.quota import Amount, Quota
+from gpupool.model.quota import WEIGHT, Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.model.topology import Topology
 
@@ -90,10 +90,15 @@ class Cards:
 
 @dataclass(frozen=True)
 class TenantView:
-    """A tenant's quota and what it holds now (added up over seats)."""
+    """A tenant's quota, what it holds now (added up over seats), and where in the quota tree it is."""
 
     quota: Quota
     held: Amount
+    cohort: str | None = None
+    """None: right below the pool."""
+    weight_milli: int = WEIGHT
+    past: int = 0
+    """What it held before, faded with age: millionths of a card times seconds (see `usage`)."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,8 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     expected: Expected = field(default_factory=Expected)
+    cohorts: Mapping[str, Branch] = field(default_factory=dict)
+    """The quota tree above the tenants."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
 from gpupool.model.claim import Reason, Shape, Sharing
-from gpupool.model.quota import Quota
+from gpupool.model.quota import CELLS, MEMORY, NODE, Quota, Resource, parts
 
 LISTED_NODES = 3
 """So many nodes are named in a sentence; the rest is summed up."""
@@ -144,6 +144,34 @@ def quota_memory_in_use(tenant: str, held: int, maximum: int, more: int) -> str:
         f"tenant {tenant} holds {held // MIB} of its maximum {format_mib(maximum)};"
         f" this claim needs {format_mib(more)} more"
     )
+
+
+def exhausted(title: str, resource: Resource, held: int, most: int, kept: int, more: int) -> str:
+    """Where on the path from the tenant to the pool there is no room: `cohort research holds 12 of its 12 H200`."""
+    whose = f"holds {_plain(resource, held)} of its" + (" maximum" if title != "the pool" else "")
+    others = f" and keeps {counted(resource, kept)} for those in it that do not lend it" if kept else ""
+    needs = counted(resource, more) if resource == MEMORY else _plain(resource, more)
+    return f"{title} {whose} {counted(resource, most)}{others}; this claim needs {needs} more"
+
+
+def beyond(title: str, resource: Resource, more: int, nominal: int, borrowing: int) -> str:
+    """What is more than that node of the quota tree may ever hold."""
+    most = counted(resource, nominal + borrowing)
+    parts_ = f"nominal {_plain(resource, nominal)} + borrowing {_plain(resource, borrowing)}"
+    return f"{counted(resource, more)} is beyond {title}'s maximum of {most} ({parts_})"
+
+
+def counted(resource: Resource, amount: int) -> str:
+    """`2.00 GPU`, `3.50 H200`, `8192 MiB`, `2 nodes`."""
+    kind, model = parts(resource)
+    if kind in CELLS:
+        noun = "node" if kind == NODE else "NVLink domain"
+        return plural(amount, f"{model} {noun}" if model else noun)
+    return format_mib(amount) if kind == MEMORY else f"{format_gpu(amount)} {model or 'GPU'}"
+
+
+def _plain(resource: Resource, amount: int) -> str:
+    return str(amount // MIB) if resource == MEMORY else counted(resource, amount).split(" ")[0]
 
 
 def behind(placed: int) -> str:

@@ -1,0 +1,270 @@
+"""The quota tree at work: who holds what at every node, how much more may be added, and who is inside its nominal part.
+
+The pool is the root, cohorts are inner nodes, tenants are leaves. Two sums are kept per node and resource, each
+corrected along one path when something is taken or given back, so a question costs the depth of the tree:
+
+* what the node holds;
+* what it takes of its parent: what it holds, and at least what it keeps (nominal less lending), used or not. A node may
+  not take more of its parent than leaves everybody within the maximum (nominal plus borrowing) all the way up.
+
+A tenant's guarantor, for one resource, is the nearest node up from itself that has a nominal part, at last the pool. It
+guarantees what the nominal parts beneath it leave, to all who have no nearer one together. This knows numbers and
+models, no queue and no card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gpupool.model.claim import Shape
+from gpupool.model.quota import CELLS, GPU, MEMORY, WEIGHT, Amount, Branch, Limit, Resource, lineage, parts
+from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.pool_size import PoolSize
+from gpupool.scheduling.snapshot import TenantView
+
+Use = Mapping[Resource, int]
+"""What is taken, per resource that is counted."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One node of the tree. `own` is held by those whom this node guarantees `cap` to, together."""
+
+    name: str
+    parent: Node | None
+    limits: Mapping[Resource, Limit]
+    weight_milli: int = WEIGHT
+    past: int = 0
+    tenant: bool = False
+
+    def __post_init__(self) -> None:
+        self.held: dict[Resource, int] = {}
+        self.base: dict[Resource, int] = {}
+        self.own: dict[Resource, int] = {}
+        self.cap: dict[Resource, int] = {}
+
+    @property
+    def title(self) -> str:
+        """`tenant nlp`, `cohort research`, `the pool`."""
+        return f"{'tenant' if self.tenant else 'cohort'} {self.name}" if self.parent else "the pool"
+
+    def path(self) -> Iterator[Node]:
+        """The node and all above it, the pool last."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def taken(self, resource: Resource) -> int:
+        """What the node takes of its parent: what it keeps, used or not, or more."""
+        limit = self.limits.get(resource)
+        return max(self.base.get(resource, 0), limit.kept if limit else 0)
+
+    def rest(self, resource: Resource) -> int | None:
+        """How much more may be taken of this node, whatever those above it say; None is no limit."""
+        limit = self.limits.get(resource)
+        if limit is None or limit.maximum is None:
+            return None
+        return max(0, limit.maximum - self.taken(resource))
+
+    def over(self) -> bool:
+        """Whether it holds more than its nominal part of anything."""
+        return any(self.held.get(r, 0) > (limit.nominal or 0) for r, limit in self.limits.items() if _counted(r))
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """Where on the path to the pool a claim has no room: `held` and `most` of that node, what others in it `keep`."""
+
+    node: Node
+    resource: Resource
+    held: int
+    most: int
+    kept: int
+    more: int
+
+
+class Tree:
+    """A working copy for one plan. Tenants that name a cohort nobody knows hang below the pool."""
+
+    def __init__(self, tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], size: PoolSize) -> None:
+        self.size = size
+        branches = [*cohorts.values(), *(Branch(v.cohort, v.quota, v.weight_milli) for v in tenants.values())]
+        limits = {(r, limit) for branch in branches for r, limit in branch.quota.limits.items()}
+        self.resources = {r for r, _ in limits}
+        self.models = tuple(sorted(r for r in self.resources if parts(r)[0] == GPU and r != GPU))
+        keeping = {r for r, limit in limits if limit.kept}
+        whole = {r: Limit(size.of(r), 0 if r in keeping else None) for r in self.resources if _counted(r)}
+        self.root = Node("", None, whole)
+        self._nodes, self._log = [self.root], list[tuple[Node, Use, int]]()
+        inner = self._hang(cohorts)
+        self.leaves = {name: self._leaf(name, view, inner) for name, view in tenants.items()}
+        self._guarantee()
+        for name, view in tenants.items():
+            self.take(name, {GPU: view.held.gpu_milli, MEMORY: view.held.memory_bytes})
+        self._log.clear()
+
+    # --- building ------------------------------------------------------------------------
+
+    def _hang(self, cohorts: Mapping[str, Branch]) -> dict[str, Node]:
+        inner: dict[str, Node] = {}
+        for name in sorted(cohorts, key=lambda name: len(lineage(name, cohorts))):
+            branch = cohorts[name]
+            above = inner.get(branch.parent or "", self.root)
+            inner[name] = self._new(Node(name, above, branch.quota.limits, branch.weight_milli))
+        return inner
+
+    def _leaf(self, name: str, view: TenantView, inner: Mapping[str, Node]) -> Node:
+        above = inner.get(view.cohort or "", self.root)
+        leaf = self._new(Node(name, above, view.quota.limits, view.weight_milli, tenant=True))
+        for node in leaf.path():
+            node.past += view.past
+        return leaf
+
+    def _new(self, node: Node) -> Node:
+        self._nodes.append(node)
+        return node
+
+    def _guarantee(self) -> None:
+        for node in self._nodes:
+            node.cap = {r: limit.nominal or 0 for r, limit in node.limits.items()}
+        for node in reversed(self._nodes):
+            self._start_keeping(node)
+            for resource, limit in node.limits.items():
+                above = node.parent and self._guarantor(node.parent, resource)
+                if above:
+                    above.cap[resource] = above.cap.get(resource, 0) - (limit.nominal or 0)
+
+    def _start_keeping(self, node: Node) -> None:
+        # Children come after their parents, so each node is complete when it is met from behind.
+        for resource in self.resources:
+            if node.parent is not None and (kept := node.taken(resource)):
+                node.parent.base[resource] = node.parent.base.get(resource, 0) + kept
+
+    # --- answers -------------------------------------------------------------------------
+
+    def room(self, tenant: str, resource: Resource) -> int | None:
+        """How much more the tenant may hold of it; None is no limit."""
+        return self._room(self.leaves[tenant], resource) if resource in self.resources else None
+
+    def covers(self, tenant: str, use: Use) -> bool:
+        """Whether nobody on the path would be over its maximum."""
+        rooms = ((amount, self.room(tenant, resource)) for resource, amount in use.items() if amount > 0)
+        return all(room is None or amount <= room for amount, room in rooms)
+
+    def borrows(self, tenant: str, use: Use) -> bool:
+        """Whether taking that would go over what the tenant is guaranteed, of anything it takes."""
+        leaf = self.leaves[tenant]
+        return any(amount > 0 and self._beyond(leaf, resource, amount) for resource, amount in use.items())
+
+    def exhausted(self, tenant: str, use: Use) -> Exhausted | None:
+        """The lowest node that has no room for it; None when there is room."""
+        for resource, amount in use.items():
+            more = amount
+            for node in self.leaves[tenant].path() if amount > 0 else ():
+                rest, idle = node.rest(resource), node.taken(resource) - node.base.get(resource, 0)
+                more = max(0, more - idle)
+                if rest is not None and more > rest:
+                    return _exhausted(node, resource, amount)
+        return None
+
+    def ask(self, shape: Shape, least: Amount) -> Use:
+        """What a claim of that shape takes at least: of a model's part when every card for it is of that model."""
+        kinds = self.size.matching(shape.model)
+        milli = least.gpu_milli
+        named = {r: milli for r in self.models if kinds and all(_is_of(r, model) for model in kinds)}
+        return {GPU: milli, MEMORY: least.memory_bytes, **named}
+
+    def seats(self, models: Iterable[str], milli: int, size: int) -> Use:
+        """What seats on cards of these models take, each `milli`; `size` bytes in all."""
+        cards = list(models)
+        named = {r: milli * sum(_is_of(r, model) for model in cards) for r in self.models}
+        return {GPU: milli * len(cards), MEMORY: size, **named}
+
+    def narrowed(self, tenant: str, shape: Shape) -> Shape | None:
+        """The shape kept to those models of which the tenant may hold so much more; None when there is none."""
+        if not self.models:
+            return shape
+        kinds = self.size.matching(shape.model)
+        milli = shape.held_milli * shape.count
+        open_ = [kind for kind in kinds if self.covers(tenant, {r: milli for r in self.models if _is_of(r, kind)})]
+        if len(open_) == len(kinds):
+            return shape
+        return replace(shape, model="|".join(open_)) if open_ else None
+
+    def owed(self, tenant: str, resource: Resource) -> Node:
+        """Who guarantees it to the tenant: `cap`, of which `own` is held."""
+        return self._guarantor(self.leaves[tenant], resource) or self.root
+
+    # --- changes -------------------------------------------------------------------------
+
+    def take(self, tenant: str, use: Use) -> None:
+        self._note(self.leaves[tenant], use, 1)
+
+    def give(self, tenant: str, use: Use) -> None:
+        """The exact opposite of `take`."""
+        self._note(self.leaves[tenant], use, -1)
+
+    def bind(self, tenant: str, cell: Resource, count: int) -> None:
+        """So many whole cells more (or less). Whoever knows the cells undoes it too: trials do not."""
+        self._add(self.leaves[tenant], {cell: count}, 1)
+
+    def mark(self) -> int:
+        """Where a trial begins."""
+        return len(self._log)
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        for leaf, use, sign in reversed(self._log[mark:]):
+            self._add(leaf, use, -sign)
+        del self._log[mark:]
+
+    def _note(self, leaf: Node, use: Use, sign: int) -> None:
+        self._add(leaf, use, sign)
+        self._log.append((leaf, use, sign))
+
+    def _add(self, leaf: Node, use: Use, sign: int) -> None:
+        for resource, amount in use.items():
+            for node in leaf.path() if amount else ():
+                node.held[resource] = node.held.get(resource, 0) + sign * amount
+            if resource in self.resources and amount:
+                self._commit(leaf, resource, sign * amount)
+
+    def _commit(self, leaf: Node, resource: Resource, change: int) -> None:
+        guarantor = self._guarantor(leaf, resource)
+        if guarantor:
+            guarantor.own[resource] = guarantor.own.get(resource, 0) + change
+        for node in leaf.path():
+            before = node.taken(resource)
+            node.base[resource] = node.base.get(resource, 0) + change
+            change = node.taken(resource) - before
+            if change == 0:
+                return
+
+    def _room(self, node: Node, resource: Resource) -> int | None:
+        above = None if node.parent is None else self._room(node.parent, resource)
+        known = [limit for limit in (above, node.rest(resource)) if limit is not None]
+        idle = node.taken(resource) - node.base.get(resource, 0)
+        return min(known) + idle if known else None
+
+    def _guarantor(self, node: Node, resource: Resource) -> Node | None:
+        return next((above for above in node.path() if resource in above.limits), None)
+
+    def _beyond(self, leaf: Node, resource: Resource, amount: int) -> bool:
+        guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
+        return guarantor is not None and guarantor.own.get(resource, 0) + amount > max(0, guarantor.cap[resource])
+
+
+def _exhausted(node: Node, resource: Resource, more: int) -> Exhausted:
+    limit, held = node.limits[resource], node.held.get(resource, 0)
+    return Exhausted(node, resource, held, limit.maximum or 0, node.base.get(resource, 0) - held, more)
+
+
+def _is_of(resource: Resource, model: str) -> bool:
+    return model_matches(parts(resource)[1] or "", model)
+
+
+def _counted(resource: Resource) -> bool:
+    """Whether it adds up over cards; cells are bound, not added."""
+    return parts(resource)[0] not in CELLS

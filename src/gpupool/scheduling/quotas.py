@@ -1,0 +1,131 @@
+"""Everything a plan asks about quotas, in the words of claims and cards: one working copy, with trials.
+
+quotas = Quotas(snapshot, free)
+queue = Queue(waiting, lambda i: quotas.borrows(...), lambda i: quotas.standing(...))
+shape = quotas.admitted(tenant, shape, least)      # None: over a maximum; else perhaps kept to some models
+closed = quotas.closed(tenant)                     # cards that are kept whole for others
+quotas.take(tenant, rows, milli, sizes)            # and rollback(mark) undoes it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpupool.model.claim import Reason, Rejection, Shape
+from gpupool.model.quota import Amount
+from gpupool.scheduling import wording
+from gpupool.scheduling.cells import CellQuotas
+from gpupool.scheduling.fairness import Budget, Standing, room, standing
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.pool_size import pool_size
+from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
+from gpupool.scheduling.reclaim import Lot, lots, reclaimable, used
+from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
+
+HINT = "an admin can raise it: gpupool quota set"
+
+
+class Mark(NamedTuple):
+    """Where a trial began."""
+
+    tree: int
+    cells: int
+
+
+class Quotas:
+    """What every tenant may hold, holds, and is due, as it becomes while a plan is made."""
+
+    def __init__(self, snapshot: Snapshot, free: Free) -> None:
+        self._cards = snapshot.cards
+        self.tree = Tree(snapshot.tenants, snapshot.cohorts, pool_size(snapshot.cards))
+        self._count_models(snapshot.running)
+        self.cells = CellQuotas(self.tree, free, snapshot.running)
+
+    def _count_models(self, running: Iterable[Running]) -> None:
+        # Tenants' totals are in the snapshot; what they hold of single models is in their running jobs.
+        for lot in lots(running, self.tree, self._cards) if self.tree.models else ():
+            self.tree.take(lot.tenant, {r: amount for r, amount in lot.use.items() if r in self.tree.models})
+
+    # --- answers -------------------------------------------------------------------------
+
+    def borrows(self, tenant: str, shape: Shape, least: Amount) -> bool:
+        """Whether the claim would go over what its tenant is guaranteed."""
+        return self.tree.borrows(tenant, self.tree.ask(shape, least))
+
+    def standing(self, tenant: str) -> Standing:
+        """Where the tenant stands in the fair share; lower goes first."""
+        return standing(self.tree, tenant)
+
+    def room(self, tenant: str) -> Budget:
+        """What the tenant may still take by every quota up to the pool."""
+        return room(self.tree, tenant)
+
+    def admitted(self, tenant: str, shape: Shape, least: Amount) -> Shape | None:
+        """The claim as it may be placed: kept to the models of which its tenant may hold more; None: not now."""
+        if not self.tree.covers(tenant, self.tree.ask(shape, least)):
+            return None
+        return self.tree.narrowed(tenant, shape)
+
+    def closed(self, tenant: str) -> Bools | None:
+        """Cards that are kept whole for others; None when there is none."""
+        return self.cells.closed(tenant)
+
+    def reclaimable(self, tenant: str, shape: Shape, least: Amount, running: Iterable[Running]) -> tuple[Lot, ...]:
+        """What borrowers may be made to give back for a claim inside what its tenant is guaranteed, in order."""
+        return reclaimable(self.tree, tenant, self.tree.ask(shape, least), running, self._cards)
+
+    def rejection(self, tenant: str, shape: Shape, least: Amount) -> Rejection | None:
+        """Why the claim must wait for its own people first, or can never be: names what is exhausted, and where."""
+        use = self.tree.ask(shape, least)
+        found = self.tree.exhausted(tenant, use) or self._no_model(tenant, shape)
+        return beyond(self.tree, tenant, use) or _in_use(found)
+
+    def _no_model(self, tenant: str, shape: Shape) -> Exhausted | None:
+        if self.tree.narrowed(tenant, shape) is not None:
+            return None
+        milli = shape.held_milli * shape.count
+        found = (self.tree.exhausted(tenant, {resource: milli}) for resource in self.tree.models)
+        return next((one for one in found if one is not None), None)
+
+    # --- changes -------------------------------------------------------------------------
+
+    def take(self, tenant: str, rows: Ints, milli: int, sizes: Ints | Sequence[int]) -> None:
+        """The tenant holds seats of so many milli on these cards."""
+        models = [self._cards.models[m] for m in self._cards.model[rows].tolist()]
+        self.tree.take(tenant, self.tree.seats(models, milli, int(np.sum(sizes))))
+        self.cells.take(tenant, rows)
+
+    def release(self, job: Running) -> None:
+        """As if the job had ended."""
+        if job.tenant in self.tree.leaves:
+            self.tree.give(job.tenant, used(job, self.tree, self._cards))
+            self.cells.give(job.tenant, np.array(job.rows, dtype=np.int64))
+
+    def mark(self) -> Mark:
+        return Mark(self.tree.mark(), self.cells.mark())
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark."""
+        self.tree.rollback(mark.tree)
+        self.cells.rollback(mark.cells)
+
+
+def beyond(tree: Tree, tenant: str, use: Use) -> Rejection | None:
+    """The refusal of what is more than the tenant, or a cohort above it, may ever hold."""
+    for node in tree.leaves[tenant].path():
+        for resource, more in use.items():
+            limit = node.limits.get(resource)
+            if limit and limit.maximum is not None and more > limit.maximum:
+                sentence = wording.beyond(node.title, resource, more, limit.nominal or 0, limit.borrowing or 0)
+                return Rejection(sentence, Reason.QUOTA, fits_ever=False, hint=HINT)
+    return None
+
+
+def _in_use(found: Exhausted | None) -> Rejection | None:
+    if found is None:
+        return None
+    sentence = wording.exhausted(found.node.title, found.resource, found.held, found.most, found.kept, found.more)
+    return Rejection(sentence, Reason.QUOTA)

@@ -1,0 +1,116 @@
+"""Which running jobs may be taken back for a claim that is inside what its tenant is guaranteed.
+
+Of those whom one node guarantees something together, the jobs that started first and fit in it are their own; the rest
+runs on borrowed quota. Only borrowed jobs are given back, a gang as a whole, and only where every node between the
+borrower and the branch that it shares with the claimant holds more than its nominal part: within its own cohort a
+tenant may use what its siblings leave. Whether a victim's seats help at all is not judged here. Priority does not
+protect: who borrows takes that on, and who is inside its nominal part waits for one reclaim at most.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpupool.model.quota import Resource
+from gpupool.scheduling.fairness import Standing, standing
+from gpupool.scheduling.quota_tree import Node, Tree, Use
+from gpupool.scheduling.snapshot import Cards, Running
+
+
+@dataclass(frozen=True)
+class Lot:
+    """What is taken back together: one job, or all running jobs of a gang."""
+
+    jobs: tuple[Running, ...]
+    use: Use
+
+    @property
+    def tenant(self) -> str:
+        return self.jobs[0].tenant
+
+    @property
+    def age(self) -> tuple[int, str]:
+        """Oldest first."""
+        return min((job.started_ns, job.job) for job in self.jobs)
+
+
+def reclaimable(tree: Tree, tenant: str, use: Use, running: Iterable[Running], cards: Cards) -> tuple[Lot, ...]:
+    """What may be given back to the tenant's claim, in the order to take it; empty when the claim itself borrows.
+
+    The tenant that is most over its fair share comes first, of its lots the youngest of the lowest priority. Any
+    subset may be taken; `tree` is as it was when this returns.
+    """
+    if tree.borrows(tenant, use):
+        return ()
+    mine = set(map(id, tree.leaves[tenant].path()))
+    left = {
+        name: _order(found) for name, found in _borrowed(tree, lots(running, tree, cards)).items() if name != tenant
+    }
+    taken, before = list[Lot](), tree.mark()
+    while name := _next(tree, left, mine):
+        lot = left[name].pop()
+        tree.give(name, lot.use)
+        taken.append(lot)
+    tree.rollback(before)
+    return tuple(taken)
+
+
+def lots(running: Iterable[Running], tree: Tree, cards: Cards) -> list[Lot]:
+    """Running jobs as they would be given back; jobs of tenants that the tree does not know are left out."""
+    together: dict[str, list[Running]] = defaultdict(list)
+    for job in running:
+        if job.tenant in tree.leaves:
+            together[f"gang {job.gang}" if job.gang else f"job {job.job}"].append(job)
+    return [Lot(tuple(jobs), _sum(used(job, tree, cards) for job in jobs)) for jobs in together.values()]
+
+
+def used(job: Running, tree: Tree, cards: Cards) -> dict[Resource, int]:
+    """What a running job takes of every resource that is counted."""
+    found: dict[Resource, int] = defaultdict(int)
+    for row, milli, size in zip(job.rows, job.milli, job.sizes, strict=True):
+        for resource, amount in tree.seats([cards.models[cards.model[row]]], milli, size).items():
+            found[resource] += amount
+    return found
+
+
+def _sum(uses: Iterable[Use]) -> Use:
+    found: dict[Resource, int] = defaultdict(int)
+    for use in uses:
+        for resource, amount in use.items():
+            found[resource] += amount
+    return found
+
+
+def _borrowed(tree: Tree, every: Sequence[Lot]) -> Mapping[str, list[Lot]]:
+    """By tenant, the lots that are not inside what is guaranteed: oldest first, each is inside if it still fits."""
+    inside: dict[tuple[int, Resource], int] = defaultdict(int)
+    borrowed: dict[str, list[Lot]] = defaultdict(list)
+    for lot in sorted(every, key=lambda lot: lot.age):
+        parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
+        if all(inside[(id(node), r)] + amount <= max(0, node.cap.get(r, 0)) for node, r, amount in parts if amount):
+            for node, r, amount in parts:
+                inside[(id(node), r)] += amount
+        else:
+            borrowed[lot.tenant].append(lot)
+    return borrowed
+
+
+def _order(found: list[Lot]) -> list[Lot]:
+    """The one to take first comes last: lowest priority, then youngest."""
+    return sorted(found, key=lambda lot: (-max(job.priority for job in lot.jobs), lot.age))
+
+
+def _next(tree: Tree, left: Mapping[str, list[Lot]], mine: set[int]) -> str | None:
+    """The borrower that is most over its fair share, of those that still have something to give back."""
+
+    def key(name: str) -> tuple[Standing, tuple[int, str]]:
+        return standing(tree, name), left[name][-1].age
+
+    able = [name for name, rest in left.items() if rest and _over(tree.leaves[name], mine)]
+    return max(able, key=key, default=None)
+
+
+def _over(leaf: Node, mine: set[int]) -> bool:
+    return all(node.over() for node in leaf.path() if id(node) not in mine and node.limits)

@@ -1,0 +1,184 @@
+"""What holds for every quota tree and every queue: limits, the order of turns, and what is taken back."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from gpupool.base.units import WHOLE
+from gpupool.model.quota import GPU, Branch, Limit, Quota
+from gpupool.scheduling.fairness import Queue, standing
+from gpupool.scheduling.quota_tree import Node, Tree
+from gpupool.scheduling.reclaim import reclaimable
+from gpupool.scheduling.snapshot import Running, Waiting
+from tests.support.quota_builders import gpus, member, runs, tree
+from tests.support.scheduling_builders import cards, waiting
+
+POOL, CARDS = "1x12xH200", 12
+TENANTS = ("a", "b", "c", "d")
+COHORTS = ("lab", "shop", "group")
+often = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+part = st.sampled_from([None, None, 0, 1, 2, 3, 5])
+weights = st.sampled_from([500, 1000, 1000, 2000, 3000])
+
+
+@st.composite
+def limits(draw: st.DrawFn, nominal: int | None) -> Quota:
+    if nominal is None:
+        return Quota.of({})
+    over, lent = (None if n is None else n * WHOLE for n in (draw(part), draw(part)))
+    return Quota.of({GPU: Limit(nominal * WHOLE, over, lent)})
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """Two cohorts below the pool, one inside the first, four tenants anywhere; nominal parts fit into what is above."""
+    above = {"lab": None, "shop": None, "group": "lab"}
+    where = {name: draw(st.sampled_from([None, *COHORTS])) for name in TENANTS}
+    own: dict[str, int | None] = {name: draw(part) for name in (*COHORTS, *TENANTS)}
+    _fit(own, above | where)
+    cohorts = {name: Branch(above[name], draw(limits(own[name])), draw(weights)) for name in COHORTS}
+    views = {name: replace(member(where[name]), quota=draw(limits(own[name]))) for name in TENANTS}
+    past = {name: draw(st.integers(0, 10**12)) for name in TENANTS}
+    return tree(POOL, cohorts, **{n: replace(v, past=past[n], weight_milli=draw(weights)) for n, v in views.items()})
+
+
+def _fit(own: dict[str, int | None], above: Mapping[str, str | None]) -> None:
+    """Take from children until no node promises more than it has."""
+    for name in (None, "lab", "shop", "group"):
+        left = CARDS if name is None else own[name]
+        for child in _promised(name, own, above) if left is not None else ():
+            own[child] = min(own[child] or 0, left or 0)
+            left = (left or 0) - (own[child] or 0)
+
+
+def _promised(name: str | None, own: Mapping[str, int | None], above: Mapping[str, str | None]) -> list[str]:
+    """The nearest nodes below that have a nominal part."""
+    found = []
+    for child in (child for child, parent in above.items() if parent == name):
+        found += [child] if own[child] is not None else _promised(child, own, above)
+    return found
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[Waiting]:
+    keys = draw(st.lists(st.tuples(st.sampled_from(TENANTS), st.sampled_from([0, 100])), min_size=1, unique=True))
+    return [_class(draw, name, priority) for name, priority in keys]
+
+
+def _class(draw: st.DrawFn, name: str, priority: int) -> Waiting:
+    ages = tuple(sorted(draw(st.lists(st.integers(0, 9), min_size=1, max_size=6))))
+    heads = [f"{name}{priority}-{n}" for n in range(len(ages))]
+    return waiting(*heads, tenant=name, priority=priority, ages=ages)
+
+
+def place(found: Tree, classes: list[Waiting], room: int = CARDS) -> list[tuple[str, int, bool]]:
+    """Give out single cards in the order of the queue: (job, priority, whether it borrowed)."""
+
+    def borrowing(i: int) -> bool:
+        return found.borrows(classes[i].tenant, gpus(1))
+
+    queue = Queue(classes, borrowing, lambda i: standing(found, classes[i].tenant))
+    order = []
+    while len(order) < room and (turn := queue.take()) is not None:
+        i, head = turn
+        one = classes[i]
+        if found.covers(one.tenant, gpus(1)):
+            order.append((one.heads[head], one.priority, borrowing(i)))
+            found.take(one.tenant, gpus(1))
+            queue.put_back(i, head + 1)
+    return order
+
+
+def nodes(found: Tree) -> set[Node]:
+    return {node for leaf in found.leaves.values() for node in leaf.path()}
+
+
+@often
+@given(trees(), queues())
+def test_nobody_is_over_its_maximum_anywhere_on_the_path(found: Tree, classes: list[Waiting]) -> None:
+    place(found, classes)
+    for node in nodes(found):
+        for resource, limit in node.limits.items():
+            assert limit.maximum is None or node.held.get(resource, 0) <= limit.maximum
+
+
+@often
+@given(trees(), queues())
+def test_what_is_not_lent_is_there_for_its_owner(found: Tree, classes: list[Waiting]) -> None:
+    kept = {name: leaf.limits[GPU].kept for name, leaf in found.leaves.items() if GPU in leaf.limits}
+    given_out = len(place(found, classes)) * WHOLE
+    unused = sum(max(0, size - found.leaves[name].held.get(GPU, 0)) for name, size in kept.items())
+    assert given_out + unused <= CARDS * WHOLE
+
+
+@often
+@given(trees(), queues())
+def test_of_equal_priority_no_claim_inside_the_nominal_part_comes_after_one_that_borrows(
+    found: Tree, classes: list[Waiting]
+) -> None:
+    order = [(-priority, borrowed) for _job, priority, borrowed in place(found, classes)]
+    assert order == sorted(order)
+
+
+@often
+@given(trees(), queues(), st.permutations(TENANTS))
+def test_names_of_tenants_decide_nothing(found: Tree, classes: list[Waiting], names: list[str]) -> None:
+    new = dict(zip(TENANTS, names, strict=True))
+    renamed = Tree.__new__(Tree)
+    renamed.__dict__ |= found.__dict__ | {"leaves": {new[name]: leaf for name, leaf in found.leaves.items()}}
+    mark = found.mark()
+    before = place(found, classes)
+    found.rollback(mark)
+    assert place(renamed, [replace(one, tenant=new[one.tenant]) for one in classes]) == before
+
+
+@often
+@given(trees(), queues(), st.randoms(use_true_random=False))
+def test_the_order_is_the_same_whatever_the_order_of_the_classes(found: Tree, classes: list[Waiting], random) -> None:
+    mark = found.mark()
+    before = place(found, classes)
+    found.rollback(mark)
+    random.shuffle(classes)
+    assert place(found, classes) == before
+
+
+def fill(found: Tree, holders: list[str]) -> list[Running]:
+    """Single-card jobs of these tenants, as far as their limits and the pool allow."""
+    running: list[Running] = []
+    for name in holders:
+        if len(running) < CARDS and found.covers(name, gpus(1)):
+            found.take(name, gpus(1))
+            running.append(runs(f"j{len(running):02}", name, len(running), started=len(running)))
+    return running
+
+
+holders = st.lists(st.sampled_from(TENANTS), min_size=6, max_size=20)
+
+
+@often
+@given(trees(), holders, st.sampled_from(TENANTS))
+def test_a_reclaim_leaves_each_tenant_what_its_nominal_part_guarantees(
+    found: Tree, who: list[str], claimant: str
+) -> None:
+    running = fill(found, who)
+    before = {name: leaf.held.get(GPU, 0) for name, leaf in found.leaves.items()}
+    for lot in reclaimable(found, claimant, gpus(1), running, cards(POOL)):
+        found.give(lot.tenant, lot.use)
+    for name, leaf in found.leaves.items():
+        if GPU in leaf.limits:
+            assert leaf.held.get(GPU, 0) >= min(before[name], leaf.limits[GPU].nominal or 0)
+
+
+@often
+@given(trees(), holders, st.sampled_from(TENANTS), st.integers(1, 3))
+def test_one_reclaim_makes_room_for_any_claim_inside_a_nominal_part(
+    found: Tree, who: list[str], claimant: str, count: int
+) -> None:
+    running = fill(found, who)
+    assume(GPU in found.resources)  # where nobody is promised anything, nobody gives anything back
+    assume(not found.borrows(claimant, gpus(count)))
+    back = reclaimable(found, claimant, gpus(count), running, cards(POOL))
+    assert CARDS - len(running) + len(back) >= count
