@@ -1,6 +1,6 @@
-"""What the pool could still give: by card for `gpus`, by model for those who choose.
+"""What the pool could still give: the largest share and the most whole cards by model, and what nobody can use.
 
-Numbers only, from the same columns that claims are placed with.
+Numbers only, from the same columns and by the same filter that claims are placed with.
 """
 
 from __future__ import annotations
@@ -10,19 +10,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupool.base.units import MIB
+from gpupool.model.claim import Shape
+from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Bools, Cards, Ints
+from gpupool.scheduling.snapshot import Cards, Expected, Floats, Ints
+
+_COVERED = 0.95
+"""So much of what is expected is looked at, most frequent first: rare shapes would cost most and tell least."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Of one model: the largest share that one card can take now, and how many cards are wholly free."""
+    """Of one model: the largest share that one card can take now, and what is wholly free."""
 
     model: str
     gpu_milli: int
     memory_bytes: int
     whole_free: int
     cards: int
+    whole_on_one_node: int
+    """The largest claim of whole cards that one node can take."""
+    whole_nodes: int
+    """Nodes of which every card is wholly free; a node of several models counts for each of them."""
+    free_milli: int
+    """Of its open cards, added up."""
+    fragment_milli: float | None
+    """What is free there and of no use to an expected claim, on average; None where nothing is expected yet."""
 
 
 def placeable(cards: Cards) -> tuple[Ints, Ints]:
@@ -32,15 +45,59 @@ def placeable(cards: Cards) -> tuple[Ints, Ints]:
     return np.maximum(milli, 0), np.maximum(size, 0) // MIB * MIB
 
 
-def largest_placeable(cards: Cards) -> tuple[Room, ...]:
-    """By model, in the order of the snapshot: the share of the card with most compute free, then most memory."""
-    milli, size = placeable(cards)
-    whole = Free(cards).untouched()
-    return tuple(_room(cards, int(model), milli, size, whole) for model in np.unique(cards.model))
+def fragments(free: Free, shape: Shape) -> Ints:
+    """Per card, the compute that is free and of no use to a claim of that shape.
+
+    All that is free on a node that cannot take the claim, else what is free on cards that cannot take a seat of it:
+    the fragment of Weng et al., USENIX ATC 2023, with every condition of the claim and not compute alone.
+    """
+    fit, milli = Fit(shape, free), np.where(free.open, np.maximum(free.milli, 0), 0)
+    useful = (fit.why == FITS) & fit.roomy[free.cards.node]
+    return np.where(useful, 0, milli)
 
 
-def _room(cards: Cards, model: int, milli: Ints, size: Ints, whole: Bools) -> Room:
-    rows = np.flatnonzero(cards.model == model)
+def mean_fragments(free: Free, expected: Expected) -> Floats | None:
+    """Per card, the fragment averaged over what is expected; None where nothing is."""
+    typical = _typical(expected)
+    weights = sum(count for _, count in typical)
+    if not weights:
+        return None
+    total = np.zeros(len(free.cards), dtype=np.float64)
+    for shape, count in typical:
+        total += count / weights * fragments(free, shape)
+    return total
+
+
+def rooms(free: Free, expected: Expected) -> tuple[Room, ...]:
+    """By model, in the order of the snapshot."""
+    lost = mean_fragments(free, expected)
+    return tuple(_room(free, int(model), lost) for model in np.unique(free.cards.model))
+
+
+def _typical(expected: Expected) -> list[tuple[Shape, float]]:
+    """As few shapes as cover enough of what is expected; claims to no card see no fragments."""
+    pairs = [(shape, count) for shape, count in zip(expected.shapes, expected.counts, strict=True) if shape.count]
+    pairs.sort(key=lambda pair: -pair[1])
+    before = np.cumsum([0.0] + [count for _, count in pairs])
+    return [pair for pair, covered in zip(pairs, before, strict=False) if covered < _COVERED * before[-1]]
+
+
+def _room(free: Free, model: int, lost: Floats | None) -> Room:
+    cards, rows = free.cards, np.flatnonzero(free.cards.model == model)
+    milli = np.where(free.open, np.maximum(free.milli, 0), 0)
+    size = np.where(free.open, np.maximum(free.size, 0), 0) // MIB * MIB
     best = rows[np.lexsort((size[rows], milli[rows]))[-1]]
-    free = int(np.count_nonzero(whole[rows]))
-    return Room(cards.models[model], int(milli[best]), int(size[best]), free, len(rows))
+    of_model, whole = cards.model == model, free.untouched()
+    on_node, has = free.count_by_node(whole & of_model), free.count_by_node(of_model)
+    all_whole = free.count_by_node(whole) == free.count_by_node(np.ones(len(cards), dtype=np.bool_))
+    return Room(
+        model=cards.models[model],
+        gpu_milli=int(milli[best]),
+        memory_bytes=int(size[best]),
+        whole_free=int(on_node.sum()),
+        cards=len(rows),
+        whole_on_one_node=int(on_node.max()),
+        whole_nodes=int(np.count_nonzero(all_whole & (has > 0))),
+        free_milli=int(milli[rows].sum()),
+        fragment_milli=None if lost is None else float(lost[rows].sum()),
+    )

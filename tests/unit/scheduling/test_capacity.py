@@ -1,8 +1,12 @@
 """What the pool could still give, by card and by model."""
 
+import pytest
+
 from gpupool.base.units import GIB, MIB
-from gpupool.scheduling.capacity import Room, largest_placeable, placeable
-from gpupool.scheduling.snapshot import CardStatus
+from gpupool.model.claim import Shape
+from gpupool.scheduling.capacity import Room, fragments, mean_fragments, placeable, rooms
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import CardStatus, Expected
 from tests.support.scheduling_builders import cards
 
 
@@ -23,11 +27,44 @@ def test_a_card_that_is_overcommitted_gives_nothing_rather_than_less() -> None:
 
 def test_the_room_of_a_model_is_its_best_card_and_its_whole_cards() -> None:
     used = {"node-1/0": (300, GIB), "node-1/1": (1000, GIB), "node-2/0": (200, 2 * GIB), "node-2/1": (200, MIB)}
-    assert largest_placeable(cards("1x4xH200+1x2xT4", used=used)) == (
-        Room("H200", 1000, 140 * GIB, 2, 4),
-        Room("T4", 800, 15 * GIB - MIB, 0, 2),
+    assert rooms(Free(cards("1x4xH200+1x2xT4", used=used)), Expected()) == (
+        Room("H200", 1000, 140 * GIB, 2, 4, 2, 0, 2700, None),
+        Room("T4", 800, 15 * GIB - MIB, 0, 2, 0, 0, 1600, None),
     )
 
 
+def test_whole_cards_scattered_over_nodes_are_no_large_claim() -> None:
+    used = {"node-1/0": (1000, GIB), "node-2/1": (1000, GIB)}
+    (room,) = rooms(Free(cards("3x2xH200", used=used)), Expected())
+    assert (room.whole_free, room.whole_on_one_node, room.whole_nodes) == (4, 2, 1)
+
+
+def test_what_is_free_and_too_little_for_a_claim_is_its_fragment() -> None:
+    free = Free(cards("1x4xT4", used={"node-1/0": (600, 0), "node-1/1": (1000, 0)}))
+    assert fragments(free, Shape(500, 0)).tolist() == [400, 0, 0, 0]
+    assert fragments(free, Shape(400, 0)).tolist() == [0, 0, 0, 0]
+    # Three whole cards do not fit on the node, so nothing on it is of use to them.
+    assert fragments(free, Shape(1000, count=3)).tolist() == [400, 0, 1000, 1000]
+
+
+def test_memory_that_is_gone_makes_a_fragment_of_the_compute_beside_it() -> None:
+    free = Free(cards("1x1xT4", used={"node-1/0": (100, 15 * GIB)}))
+    assert fragments(free, Shape(500, GIB)).tolist() == [900]
+
+
+def test_the_mean_weighs_shapes_by_how_often_they_are_expected() -> None:
+    free = Free(cards("1x1xT4", used={"node-1/0": (600, 0)}))
+    expected = Expected((Shape(500, 0), Shape(300, 0)), (30.0, 10.0))
+    assert mean_fragments(free, expected) == pytest.approx([300.0])
+    (room,) = rooms(free, expected)
+    assert room.fragment_milli == pytest.approx(300.0)
+
+
+def test_rare_shapes_and_claims_to_no_card_are_left_out() -> None:
+    free = Free(cards("1x1xT4", used={"node-1/0": (600, 0)}))
+    rare = Expected((Shape(300, 0), Shape(900, 0), Shape(1000, count=0)), (96.0, 4.0, 500.0))
+    assert mean_fragments(free, rare) == pytest.approx([0.0])
+
+
 def test_an_empty_pool_has_no_rooms() -> None:
-    assert largest_placeable(cards("")) == ()
+    assert rooms(Free(cards("")), Expected()) == ()
