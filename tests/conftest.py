@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-pytest_plugins = ["tests.support.postgres_fixtures"]
+pytest_plugins = ["tests.support.postgres_fixtures", "tests.unit.native.kernel_fixtures"]
 
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     # Programs under test inherit what is ignored, and a runner in the background of a script ignores Ctrl-C.

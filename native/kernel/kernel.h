@@ -13,6 +13,7 @@
 #define KERNEL_ABI 1 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
+#define KERNEL_MAX_STREAMS 16000
 
 /* The scheduler's columns. They are read at every call and stay the caller's. */
 struct kernel_pool {
@@ -41,6 +42,23 @@ struct kernel_shape {
 
 int kernel_abi(void);
 
+/* One shape against every card: the columns it is judged by, its demands, the code of each reason, and the answers. */
+struct kernel_fit {
+    int64_t width, need_stride; /* of `need`: 0 where one number is for all */
+    const int64_t *rows, *cards; /* nodes * width, and how many cards each node has */
+    const int64_t *milli, *size, *memory, *need; /* per card */
+    const int64_t *cpu, *host;                   /* per node */
+    const int8_t *fixed;                         /* per card: the reason that no change of what is free takes away */
+    int64_t count, held, asked_cpu, asked_host;
+    int8_t whole, not_whole, compute, no_memory, no_cpu, no_host;
+    int8_t *why;      /* per card */
+    int64_t *fitting; /* per node */
+    uint8_t *roomy;
+};
+
+/* Judges all cards of these nodes anew; returns how many there are. */
+int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n);
+
 /* FGD. `weight` is how often each class is expected, in whole numbers whose sum is at most 2^31; `steps` are the least
  * D times that sum that reach the scores 1 .. 99. NULL: no memory, or a grid wider than KERNEL_MAX_CARDS. */
 struct fgd;
@@ -56,7 +74,7 @@ int64_t fgd_fragment(struct fgd *fgd, int64_t node);
 /* Stream Fill. `streams` holds `number` sequences of `length` indices into `expected`; `quantum` is the grain of milli-cores
  * in a value (free ones are rounded down to it, asked ones up). */
 struct stream_rules {
-    int64_t number, length, quantum;
+    int64_t number, length, quantum; /* at most KERNEL_MAX_STREAMS */
     int64_t step;       /* of a score, times `number` */
     int64_t fresh_card; /* what a share pays that opens a free card, times `number` */
     const int16_t *streams;

@@ -45,6 +45,8 @@ void state_read(const struct kernel_pool *pool, int64_t node, struct state *stat
 void state_cut(struct state *state, int size, int milli)
 {
     int left = size - milli, at = state->parts;
+    if (!milli)
+        return;
     if (size == KERNEL_WHOLE) {
         state->whole--;
         state->parts++;

@@ -19,7 +19,7 @@ void state_read(const struct kernel_pool *pool, int64_t node, struct state *stat
 /* What is left when the shape goes where it fits tightest. False: it does not fit (processors are not asked about). */
 bool state_place(struct state *state, int64_t count, int64_t milli);
 
-/* One share of `milli` on the part (or, for KERNEL_WHOLE, the free card) of this size, which is there. */
+/* One share on the part (or, for KERNEL_WHOLE, the free card) of this size, which is there; none if `milli` is 0. */
 void state_cut(struct state *state, int size, int milli);
 
 /* The different sizes of the cards on which one share may go, in the order of their index; returns how many. */
@@ -32,10 +32,10 @@ int64_t order_cards(const struct kernel_pool *pool, const struct kernel_shape *s
 /* Likewise for whole cards, lowest index first, and for several shares, tightest first. */
 int64_t order_plainly(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, int64_t *rows);
 
-/* One share of a card: the only case in which which card it is matters to what is left. */
+/* One share of a card (a best-effort one holds nothing of it): the only case in which which card it is may matter. */
 static inline bool one_share(const struct kernel_shape *shape)
 {
-    return shape->count == 1 && shape->milli > 0 && shape->milli < KERNEL_WHOLE;
+    return shape->count == 1 && shape->milli < KERNEL_WHOLE;
 }
 
 static inline uint64_t mixed(uint64_t hash, uint64_t word)

@@ -11,13 +11,15 @@
 #include "state.h"
 #include "value.h"
 
-#define NO_WAY INT64_MIN
+#define NO_WAY INT32_MIN /* no D reaches it: 64 whole cards times 16,000 streams are less */
+
+#define NOT_RATED (-((int64_t)1 << 62)) /* for a node that can not take the shape, which nobody should ask about */
 
 /* What a shape does to a node as it was when `seen` was its fingerprint: D on the best used card, D on a free card. Where
  * which card makes no difference there is only one D, and `opened` free cards that it takes. */
 struct known {
     uint64_t seen; /* 0: nothing known */
-    int64_t used, fresh, opened;
+    int32_t used, fresh, opened;
 };
 
 struct stream {
@@ -68,7 +70,7 @@ int64_t stream_computed(const struct stream *stream)
     return values_computed(stream->values);
 }
 
-/* Everything of the node and of the shape that D depends on, in one word; never 0. */
+/* Everything of the node and of the shape that D depends on, in one word; never 0. One change in 2^64 goes unseen. */
 static uint64_t fingerprint(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node)
 {
     uint64_t print = mixed((uint64_t)shape->cpu, (uint64_t)pool->cpu[node]);
@@ -107,9 +109,10 @@ static void learn_share(const struct trial *trial, int64_t node, struct known *k
 {
     int16_t sizes[KERNEL_MAX_CARDS];
     for (int n = fitting_sizes(trial->stream->pool, trial->shape, node, sizes) - 1; n >= 0; n--) {
-        int64_t gain = gain_on(trial, sizes[n]), *best = sizes[n] == KERNEL_WHOLE ? &known->fresh : &known->used;
+        int64_t gain = gain_on(trial, sizes[n]);
+        int32_t *best = sizes[n] == KERNEL_WHOLE ? &known->fresh : &known->used;
         if (gain > *best)
-            *best = gain;
+            *best = (int32_t)gain;
     }
 }
 
@@ -125,7 +128,7 @@ static void learn(struct stream *stream, const struct kernel_shape *shape, int64
     struct state after = trial.before;
     after.cpu -= shape->cpu;
     if (state_place(&after, shape->count, shape->milli))
-        known->used = trial.base + values_of(stream->values, &after);
+        known->used = (int32_t)(trial.base + values_of(stream->values, &after));
     known->opened = trial.before.whole - after.whole;
 }
 
@@ -176,7 +179,7 @@ static int64_t rate(struct stream *stream, const struct kernel_shape *shape, str
 {
     uint64_t print = fingerprint(stream->pool, shape, node);
     struct state before = {.kind = stream->pool->kind[node]};
-    int64_t best = NO_WAY;
+    int64_t best = INT64_MIN;
     if (known->seen != print) {
         learn(stream, shape, node, known);
         known->seen = print;
@@ -189,7 +192,7 @@ static int64_t rate(struct stream *stream, const struct kernel_shape *shape, str
         int64_t fresh = paid(stream, shape, &before, known->fresh, 1, dear);
         best = fresh > best ? fresh : best;
     }
-    return best == NO_WAY ? NO_WAY + 1 : floor_div(best - toll[before.kind], stream->step);
+    return best == INT64_MIN ? NOT_RATED : floor_div(best - toll[before.kind], stream->step);
 }
 
 void stream_rate(struct stream *stream, const struct kernel_shape *shape, int64_t slot, const int64_t *toll,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.kernel import Kernel, Look
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, CardStatus, Ints
 
 Codes = npt.NDArray[np.int8]
@@ -75,6 +76,7 @@ class Fit:
         self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self.roomy = np.zeros(len(free.cards.nodes), dtype=np.bool_)
         self._read = free.now()
+        self._compiled = None if free.kernel is None else self._in_c(free.kernel, free)
         self._look(free, np.arange(len(free.cards.nodes)))
 
     def refresh(self, free: Free) -> Fit:
@@ -104,6 +106,9 @@ class Fit:
     def _look(self, free: Free, nodes: Ints) -> None:
         if len(nodes) == 0:
             return
+        if self._compiled is not None:
+            free.rows += self._compiled(nodes)
+            return
         rows, there = free.seats(nodes)
         cpu, host = free.cpu_milli[nodes] < self.shape.cpu_milli, free.host_bytes[nodes] < self.shape.host_bytes
         if len(free.cards):
@@ -114,6 +119,34 @@ class Fit:
             self.fitting[nodes] = ((why == FITS) & there).sum(axis=1)
             free.rows += int(np.count_nonzero(there))
         self.roomy[nodes] = (self.fitting[nodes] >= self.shape.count) & ~(cpu | host)
+
+    def _in_c(self, kernel: Kernel, free: Free) -> Look:
+        """`_look` by the compiled kernel: the same columns, the same codes."""
+        shape = self.shape
+        return Look(
+            kernel,
+            free.places,
+            self.need,
+            milli=free.milli,
+            size=free.size,
+            memory=free.cards.memory_bytes,
+            cpu=free.cpu_milli,
+            host=free.host_bytes,
+            fixed=self.fixed,
+            count=shape.count,
+            held=shape.held_milli,
+            asked_cpu=shape.cpu_milli,
+            asked_host=shape.host_bytes,
+            whole=int(shape.whole),
+            not_whole=CODE[Reason.NOT_WHOLE],
+            compute=CODE[Reason.COMPUTE],
+            no_memory=CODE[Reason.MEMORY],
+            no_cpu=CODE[Reason.CPU],
+            no_host=CODE[Reason.HOST_MEMORY],
+            why=self.why,
+            fitting=self.fitting,
+            roomy=self.roomy,
+        )
 
     def _judge(self, free: Free, rows: Ints) -> Codes:
         milli, size = free.milli[rows], free.size[rows]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
+from gpupool.scheduling.kernel import Places, kernel_for
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
 UNLIMITED = 1 << 62
@@ -49,10 +50,12 @@ class Free:
     `rank` is a permutation of the nodes that decides ties: the lowest wins. By default it mixes the nodes' places in
     the snapshot, so that names play no part in it and neighbours in a list (often one kind of machine) do not follow
     each other; a node that is appended changes the order of no others. `order` gives another one, best node first.
+    `compiled` says whether the kernel looks and rates, or NumPy (None: the kernel where there is one).
     """
 
-    def __init__(self, cards: Cards, order: Ints | None = None) -> None:
+    def __init__(self, cards: Cards, order: Ints | None = None, compiled: bool | None = None) -> None:
         self.cards = cards
+        self.kernel = kernel_for(cards, compiled)
         self.milli = cards.free_milli.copy()
         self.size = cards.free_bytes.copy()
         self.cpu_milli, self.host_bytes = _free_of_hosts(cards)
@@ -86,6 +89,11 @@ class Free:
         `cells` is the whole of it, changed in place as the columns are.
         """
         return self.cells[nodes]
+
+    @property
+    def places(self) -> Places:
+        """The grid of all nodes and the rows of its cards themselves, for who reads them in place."""
+        return Places(self.cells, self._table, np.diff(self._starts))
 
     def count_by_node(self, chosen: Bools) -> Ints:
         """How many of each node's cards are chosen."""

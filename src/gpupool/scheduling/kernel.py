@@ -1,8 +1,9 @@
 """The only door to the compiled kernel: the two costly placement policies over the same columns, the same answers.
 
-Whoever starts a scheduler says where the library lies (`load`); without it the policies run in NumPy and decide the
-same, only later. The library reads the columns of `Free` where they are and writes nothing but its answers. This
-module knows its functions and structures (native/kernel/kernel.h), no rule of placement.
+Whoever starts a process says where the library lies (`adopt`); without it the policies run in NumPy and decide the
+same, only later: which of the two it is changes no decision, and so is no argument of one. The library reads the
+columns of `Free` where they are and writes nothing but its answers. This module knows its functions and structures
+(native/kernel/kernel.h), no rule of placement.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpupool.scheduling.snapshot import Ints
+from gpupool.scheduling.snapshot import Cards, Ints
 
 ABI = 1
 MAX_CARDS = 64
@@ -29,33 +30,41 @@ Codes = npt.NDArray[np.int8]
 _INT, _AT = ctypes.c_int64, ctypes.c_void_p
 
 
+def _fields(ints: str = "", columns: str = "", codes: str = "", answers: str = "") -> tuple[tuple[str, Any], ...]:
+    names = ((ints, _INT), (columns, _AT), (codes, ctypes.c_int8), (answers, _AT))
+    return tuple((name, kind) for words, kind in names for name in words.split())
+
+
 class _Pool(ctypes.Structure):
-    _fields_ = (
-        *((name, _INT) for name in ("nodes", "width", "kinds")),
-        *((name, _AT) for name in ("grid", "rows", "cpu", "kind")),
-    )
+    _fields_ = _fields("nodes width kinds", "grid rows cpu kind")
 
 
 class _Classes(ctypes.Structure):
-    _fields_ = (("size", _INT), *((name, _AT) for name in ("count", "milli", "cpu", "allowed")))
+    _fields_ = _fields("size", "count milli cpu allowed")
 
 
 class _Shape(ctypes.Structure):
-    _fields_ = (*((name, _INT) for name in ("count", "milli", "cpu")), ("why", _AT))
+    _fields_ = _fields("count milli cpu", "why")
 
 
 class _Rules(ctypes.Structure):
-    _fields_ = (
-        *((name, _INT) for name in ("number", "length", "quantum", "step", "fresh_card")),
-        ("streams", _AT),
-    )
+    _fields_ = _fields("number length quantum step fresh_card", "streams")
 
 
 class _Hosts(ctypes.Structure):
-    _fields_ = (("size", _INT), *((name, _AT) for name in ("count", "cpu", "allowed", "price")))
+    _fields_ = _fields("size", "count cpu allowed price")
+
+
+class _Fit(ctypes.Structure):
+    _fields_ = (
+        *_fields("width need_stride", "rows cards milli size memory need cpu host fixed"),
+        *_fields("count held asked_cpu asked_host", "", "whole not_whole compute no_memory no_cpu no_host"),
+        *_fields("", "why fitting roomy"),
+    )
 
 
 _FUNCTIONS: Sequence[tuple[str, Any, tuple[Any, ...]]] = (
+    ("fit_look", _INT, (_AT, _AT, _INT)),
     ("fgd_open", _AT, (_AT, _AT, _AT, _AT)),
     ("fgd_close", None, (_AT,)),
     ("fgd_rate", None, (_AT, _AT, _AT, _INT, _AT)),
@@ -79,6 +88,10 @@ class Kernel:
             function.restype, function.argtypes = result, arguments
         self.calls = library
 
+    def takes(self, cards: Cards) -> bool:
+        """Whether there are cards, and no node has more of them than it can rate."""
+        return len(cards) > 0 and int(np.bincount(cards.node).max()) <= MAX_CARDS
+
 
 def load(path: Path | None) -> Kernel | None:
     """The library at that path; None when none is there, or one that does not belong to this version."""
@@ -91,13 +104,54 @@ def load(path: Path | None) -> Kernel | None:
         return None
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What is free, in place: `grid` and `rows` have a line per node and a place per card (`Free.grid`, `Free.seats`),
-    `cpu` and `kind` an entry per node. Nodes of one kind are allowed to the same classes."""
+_adopted: list[tuple[Path, Kernel]] = []
+
+
+def adopt(path: Path | None) -> bool:
+    """From now on what is free in this process is looked at by the library at that path; whether there is a fit one."""
+    kernel = load(path)
+    _adopted.clear()
+    if path is not None and kernel is not None:
+        _adopted.append((path, kernel))
+    return kernel is not None
+
+
+def adopted() -> Path | None:
+    """The path of the library in use: what a process that is started for a part of the work adopts too."""
+    return _adopted[0][0] if _adopted else None
+
+
+def kernel_for(cards: Cards, compiled: bool | None = None) -> Kernel | None:
+    """The library, where these cards are looked at by it: `compiled` True asks for it, False for NumPy, None for what
+    there is.
+
+    Raises LookupError when it is asked for and there is none, or a node has too many cards.
+    """
+    kernel = _adopted[0][1] if _adopted and compiled is not False else None
+    if kernel is not None and kernel.takes(cards):
+        return kernel
+    if compiled:
+        raise LookupError("no compiled kernel: " + ("these cards are not for it" if kernel else "none was adopted"))
+    return None
+
+
+class Places(NamedTuple):
+    """Where cards are: a line per node and a place per card in the order of their index.
+
+    `grid` says what is free there (below 0 where no open card is), `rows` which row of the cards' columns it is,
+    `cards` how many places of a line are cards at all.
+    """
 
     grid: Ints
     rows: Ints
+    cards: Ints
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is free, in place; `cpu` and `kind` are per node. Nodes of one kind are allowed the same classes."""
+
+    places: Places
     cpu: Ints
     kind: Ints
     kinds: int
@@ -113,14 +167,13 @@ class Classes:
     allowed: Bytes
 
 
-@dataclass(frozen=True)
 class Asked:
-    """A shape as the kernel knows it; `why` is the column of its `Fit`."""
+    """A shape as the kernel knows it; `why` is the column of its `Fit`, kept and read at every question."""
 
-    count: int
-    milli: int
-    cpu: int
-    why: Codes
+    def __init__(self, count: int, milli: int, cpu: int, why: Codes) -> None:
+        self.count, self.milli, self.cpu, self._why = count, milli, cpu, why
+        self._shape = _Shape(count, milli, cpu, _where(why))
+        self.at = ctypes.addressof(self._shape)
 
 
 @dataclass(frozen=True)
@@ -143,21 +196,68 @@ class Hosts:
     price: Ints
 
 
-class _Handle:
-    """What both policies share: columns that are kept alive, and buffers for questions and answers."""
+def _where(column: npt.NDArray[Any]) -> int:
+    if not column.flags.c_contiguous:
+        raise ValueError("the kernel reads columns that lie in one piece")
+    return int(column.ctypes.data)
+
+
+class _Kept:
+    """Structures and the columns they point to, for as long as this lives."""
+
+    def __init__(self) -> None:
+        self._kept: list[object] = []
+
+    def _at(self, column: npt.NDArray[Any]) -> int:
+        self._kept.append(column)
+        return _where(column)
+
+    def _struct(self, kind: type[ctypes.Structure], /, **fields: int | npt.NDArray[Any]) -> int:
+        made = kind(**{n: self._at(v) if isinstance(v, np.ndarray) else v for n, v in fields.items()})
+        self._kept.append(made)
+        return ctypes.addressof(made)
+
+
+class Look(_Kept):
+    """One shape against every card: judges nodes anew and writes `why`, `fitting` and `roomy`.
+
+    `need` may be one number for all cards. `fields` are those of `struct kernel_fit` by name.
+    """
+
+    def __init__(self, kernel: Kernel, places: Places, need: Ints, **fields: int | npt.NDArray[Any]) -> None:
+        super().__init__()
+        self._look = kernel.calls.fit_look
+        one = need.strides == (0,)
+        fields |= {"need_stride": int(not one), "need": need[:1].copy() if one else need}
+        fields["memory"] = np.ascontiguousarray(fields["memory"], dtype=np.int64)
+        width = places.rows.shape[1]
+        self._fit = self._struct(_Fit, width=width, rows=places.rows, cards=places.cards, **fields)
+
+    def __call__(self, nodes: Ints) -> int:
+        """How many cards were looked at."""
+        return int(self._look(self._fit, nodes.ctypes.data, len(nodes)))
+
+
+class _Policy(_Kept):
+    """What both policies share: the pool's columns, and buffers for answers."""
 
     def __init__(self, kernel: Kernel, columns: Columns, close: str) -> None:
+        super().__init__()
         self._calls, self._close = kernel.calls, getattr(kernel.calls, close)
         self._handle: int | None = None
-        self._kept: list[object] = []
-        self._scores = np.empty(len(columns.cpu), dtype=np.int64)
-        self._rows = np.empty(MAX_CARDS, dtype=np.int64)
+        nodes, width = columns.places.grid.shape
+        self._scores, self._rows = np.empty(nodes, dtype=np.int64), np.empty(max(width, 1), dtype=np.int64)
         self._scores_at, self._rows_at = self._at(self._scores), self._at(self._rows)
-        self._asked = _Shape()
-        self._asked_at = ctypes.addressof(self._asked)
-        nodes, width = columns.grid.shape
-        fields = (self._at(column) for column in (columns.grid, columns.rows, columns.cpu, columns.kind))
-        self._pool = self._struct(_Pool(nodes, width, columns.kinds, *fields))
+        self._pool = self._struct(
+            _Pool,
+            nodes=nodes,
+            width=width,
+            kinds=columns.kinds,
+            grid=columns.places.grid,
+            rows=columns.places.rows,
+            cpu=columns.cpu,
+            kind=columns.kind,
+        )
 
     def __del__(self) -> None:
         if self._handle:
@@ -169,29 +269,11 @@ class _Handle:
             raise MemoryError("the compiled kernel has no memory, or a node has too many cards")
         return handle
 
-    def _at(self, column: npt.NDArray[Any]) -> int:
-        """Where a column lies; it is kept for as long as this."""
-        if not column.flags.c_contiguous:
-            raise ValueError("the kernel reads columns that lie in one piece")
-        self._kept.append(column)
-        return int(column.ctypes.data)
-
-    def _struct(self, made: ctypes.Structure) -> int:
-        self._kept.append(made)
-        return ctypes.addressof(made)
-
     def _classes(self, classes: Classes) -> int:
-        fields = (self._at(column) for column in (classes.count, classes.milli, classes.cpu, classes.allowed))
-        return self._struct(_Classes(len(classes.count), *fields))
-
-    def _ask(self, asked: Asked) -> int:
-        shape = self._asked
-        shape.count, shape.milli, shape.cpu = asked.count, asked.milli, asked.cpu
-        shape.why = asked.why.ctypes.data
-        return self._asked_at
+        return self._struct(_Classes, size=len(classes.count), **vars(classes))
 
 
-class Fgd(_Handle):
+class Fgd(_Policy):
     """FGD on these columns. `weight` is how often each class is expected, `steps` the least D (times the sum of the
     weights) of the scores 1 to 99."""
 
@@ -202,12 +284,12 @@ class Fgd(_Handle):
 
     def rate(self, asked: Asked, nodes: Ints) -> Ints:
         """A score per node; valid until the next call."""
-        self._calls.fgd_rate(self._handle, self._ask(asked), nodes.ctypes.data, len(nodes), self._scores_at)
+        self._calls.fgd_rate(self._handle, asked.at, nodes.ctypes.data, len(nodes), self._scores_at)
         return self._scores[: len(nodes)]
 
     def choose(self, asked: Asked, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""
-        found = self._calls.fgd_choose(self._handle, self._ask(asked), node, self._rows_at)
+        found = self._calls.fgd_choose(self._handle, asked.at, node, self._rows_at)
         return self._rows[:found].copy()
 
     def fragment(self, node: int) -> int:
@@ -215,28 +297,28 @@ class Fgd(_Handle):
         return int(self._calls.fgd_fragment(self._handle, node))
 
 
-class StreamFill(_Handle):
+class StreamFill(_Policy):
     """Stream Fill on these columns."""
 
     def __init__(self, kernel: Kernel, columns: Columns, classes: Classes, rules: Rules, hosts: Hosts) -> None:
         super().__init__(kernel, columns, "stream_close")
         number, length = rules.streams.shape
-        made = _Rules(number, length, rules.quantum, rules.step, rules.fresh_card, self._at(rules.streams))
-        fields = (self._at(column) for column in (hosts.count, hosts.cpu, hosts.allowed, hosts.price))
-        groups = self._struct(_Hosts(len(hosts.count), *fields))
-        opened = self._calls.stream_open(self._pool, self._classes(classes), self._struct(made), groups)
+        made = self._struct(_Rules, number=number, length=length, **vars(rules))
+        groups = self._struct(_Hosts, size=len(hosts.count), **vars(hosts))
+        opened = self._calls.stream_open(self._pool, self._classes(classes), made, groups)
         self._handle = self._opened(opened)
 
     def rate(self, asked: Asked, slot: int, toll: Ints, nodes: Ints) -> Ints:
         """A score per node; valid until the next call. `slot` (below MAX_SLOTS) names what is remembered of the shape,
         `toll` what it pays on each kind of node."""
-        shape, count = self._ask(asked), len(nodes)
-        self._calls.stream_rate(self._handle, shape, slot, toll.ctypes.data, nodes.ctypes.data, count, self._scores_at)
+        count = len(nodes)
+        at, toll_at = nodes.ctypes.data, toll.ctypes.data
+        self._calls.stream_rate(self._handle, asked.at, slot, toll_at, at, count, self._scores_at)
         return self._scores[:count]
 
     def choose(self, asked: Asked, toll: Ints, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""
-        found = self._calls.stream_choose(self._handle, self._ask(asked), toll.ctypes.data, node, self._rows_at)
+        found = self._calls.stream_choose(self._handle, asked.at, toll.ctypes.data, node, self._rows_at)
         return self._rows[:found].copy()
 
     def value(self, node: int) -> int:

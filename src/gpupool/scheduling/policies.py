@@ -34,7 +34,7 @@ _ALL: Sequence[PlacementPolicy] = (
 POLICIES: Mapping[str, PlacementPolicy] = {policy.NAME: policy for policy in _ALL} | {DEFAULT: score_binpack}
 
 
-def named(name: str, *, compiled: bool | None = None) -> PlacementPolicy:
+def named(name: str) -> PlacementPolicy:
     """The policy of that name.
 
     Raises UnknownPolicy, which names the nearest one.

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from gpupool.base.units import WHOLE
+from gpupool.scheduling.compiled import CompiledFgd
 from gpupool.scheduling.expected import Classes, Kinds, histogram, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
@@ -24,7 +25,10 @@ NAME, NODE, CARD = "fgd", "least fragmenting", "least fragmenting"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
-    return Fgd(free, typical(histogram(expected)))
+    classes = typical(histogram(expected))
+    if free.kernel is not None:
+        return CompiledFgd(free.kernel, free, classes, least_d(classes.total))
+    return Fgd(free, classes)
 
 
 class Fragments:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpupool.model.claim import Shape
-from gpupool.scheduling import policies
+from gpupool.scheduling import kernel, policies
 from gpupool.scheduling.expected import Kinds, histogram, typical
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.ranking import Ranking
@@ -72,7 +72,7 @@ def run(
 ) -> list[Result]:
     """Every policy with every seed, by policy then seed, on all cores (`workers` 1: in this process alone).
 
-    `compiled` asks for the compiled policies (True), for those in NumPy (False), or for what there is.
+    `compiled` asks for the kernel in C (True), for NumPy (False), or for what there is (None).
     Raises UnknownPolicy, BadTrace.
     """
     for name in names:
@@ -98,7 +98,7 @@ def _results(
     if workers <= 1:
         yield from (simulate(cards, pods, name, seed, compiled=compiled) for name, seed in runs)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=kernel.adopt, initargs=(kernel.adopted(),)) as pool:
         told = [pool.submit(simulate, cards, pods, name, seed, compiled=compiled) for name, seed in runs]
         try:
             yield from (one.result() for one in as_completed(told))
@@ -112,11 +112,11 @@ def simulate(cards: Cards, pods: Pods, policy: str, seed: int, *, compiled: bool
     chance = Random(seed)
     order = list(range(len(cards.nodes)))
     chance.shuffle(order)
-    free = Free(cards, np.array(order, dtype=np.int64))
+    free = Free(cards, np.array(order, dtype=np.int64), compiled)
     arriving = arrivals(pods, int(free.milli.sum()), chance)
     expected = expected_of(pods)
     record = _Record(free, expected, len(arriving))
-    rater = policies.named(policy, compiled=compiled).start(free, expected, seed)
+    rater = policies.named(policy).start(free, expected, seed)
     rankings = [Ranking(shape, free, rater) for shape in pods.shapes]
     for number in arriving:
         shape, ranking = pods.shapes[number], rankings[number]

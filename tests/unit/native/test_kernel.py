@@ -9,28 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupool.scheduling.kernel import ABI, Classes, Columns, Fgd, Hosts, Kernel, Rules, StreamFill, load
-from tests.unit.native.fence_build import shared
+from gpupool.scheduling.kernel import ABI, Classes, Columns, Fgd, Hosts, Kernel, Places, Rules, StreamFill, load
 from tests.unit.native.front_pool import compiler
-from tests.unit.native.kernel_build import (
-    CHECKED,
+from tests.unit.native.kernel_pools import (
     NO_CARD,
     Pool,
-    compile_kernel,
     plain_fragment,
     plain_value,
     pool_by_chance,
 )
 
 STREAMS, LENGTH, QUANTUM, STEP, FRESH = 6, 90, 4, 150, 100
-
-
-@pytest.fixture(scope="session")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
-    folder = shared(tmp_path_factory, "kernel-c", lambda at: compile_kernel(at / "kernel.so", *CHECKED))
-    found = load(folder / "kernel.so")
-    assert found is not None
-    return found
 
 
 def streams_of(pool: Pool, seed: int) -> np.ndarray:
@@ -79,14 +68,14 @@ def test_a_value_is_computed_once_for_equal_states(kernel: Kernel) -> None:
     filled = filling(kernel, pool, 2)
     first = filled.value(0)
     computed = filled.computed
-    pool.columns.grid[1], pool.columns.cpu[1] = pool.columns.grid[0][::-1], pool.columns.cpu[0]
+    pool.columns.places.grid[1], pool.columns.cpu[1] = pool.columns.places.grid[0][::-1], pool.columns.cpu[0]
     pool.columns.kind[1] = pool.columns.kind[0]
     assert (filled.value(1), filled.computed) == (first, computed)
 
 
 def test_remembering_too_much_forgets_and_answers_the_same(kernel: Kernel) -> None:
     pool = pool_by_chance(3, nodes=1, width=1)
-    pool.columns.grid[0, 0] = 1000
+    pool.columns.places.grid[0, 0] = 1000
     streams = np.zeros((1, 1), dtype=np.int16)
     classes = Classes(*(np.array([n]) for n in (1, 500, 1)), np.ones((1, 3), dtype=np.uint8))
     filled = StreamFill(kernel, pool.columns, classes, Rules(streams, 1, 1, 0), no_hosts(pool))
@@ -138,7 +127,7 @@ def plain_scores(
 ) -> dict[int, int]:
     """By row of a card that may be taken (0 where it makes no difference): the score."""
     count, milli, cpu = shape
-    grid, streams = pool.columns.grid, streams_of(pool, seed).tolist()
+    grid, streams = pool.columns.places.grid, streams_of(pool, seed).tolist()
     before = plain_value(pool, streams, QUANTUM, node)
     slots = plain_slots(pool, hosts, node)
     scores = {}
@@ -154,7 +143,7 @@ def plain_scores(
         opened = sum(int(grid[node][at]) == 1000 for at in way) if milli < 1000 else 0
         fresh = FRESH * STREAMS * opened
         paid = fresh + int(toll[pool.columns.kind[node]]) + sum(p * n for p, n in zip(hosts.price, lost, strict=True))
-        row = int(pool.columns.rows[node, way[0]]) if count == 1 else 0
+        row = int(pool.columns.places.rows[node, way[0]]) if count == 1 else 0
         scores[row] = int((gain - paid) // (STEP * STREAMS))
     return scores
 
@@ -168,7 +157,7 @@ def ways(cards: np.ndarray, count: int, milli: int) -> list[tuple[int, ...]]:
 
 
 def plain_slots(pool: Pool, hosts: Hosts, node: int) -> list[int]:
-    whole, cpu = int((pool.columns.grid[node] == 1000).sum()), int(pool.columns.cpu[node])
+    whole, cpu = int((pool.columns.places.grid[node] == 1000).sum()), int(pool.columns.cpu[node])
     kind = pool.columns.kind[node]
     return [
         min(whole // int(count), cpu // int(each) if each else whole) if hosts.allowed[group, kind] else 0
@@ -186,7 +175,7 @@ def test_fgd_scores_the_fragments_that_grow_least(kernel: Kernel, seed: int, sha
     nodes = pool.feasible(asked)
     expected = []
     for node in nodes:
-        grid, cpu, kind = pool.columns.grid[node], int(pool.columns.cpu[node]), int(pool.columns.kind[node])
+        grid, cpu, kind = pool.columns.places.grid[node], int(pool.columns.cpu[node]), int(pool.columns.kind[node])
         before = plain_fragment(pool, weight.tolist(), grid.tolist(), cpu, kind)
         assert fgd.fragment(int(node)) == before
         scores = []
@@ -202,7 +191,10 @@ def test_fgd_scores_the_fragments_that_grow_least(kernel: Kernel, seed: int, sha
 
 def test_cards_that_do_not_fit_are_not_taken_and_closed_ones_never_count(kernel: Kernel) -> None:
     columns = Columns(
-        np.array([[NO_CARD, 500, 300, 1000]]), np.array([[0, 1, 2, 3]]), np.array([8000]), np.array([0]), 1
+        Places(np.array([[NO_CARD, 500, 300, 1000]]), np.array([[0, 1, 2, 3]]), np.array([4])),
+        np.array([8000]),
+        np.array([0]),
+        1,
     )
     classes = Classes(*(np.array([n]) for n in (1, 300, 1000)), np.ones((1, 1), dtype=np.uint8))
     pool = Pool(columns, classes, np.array([1, 0, 1, 0], dtype=np.int8))

@@ -1,29 +1,15 @@
-"""For the placement kernel's tests: the library with every check a compiler has to give, and pools made by chance."""
+"""For the placement kernel's tests: pools made by chance, and its rules in plain Python."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from gpupool.scheduling.kernel import Asked, Classes, Columns
-from tests.unit.native.front_pool import ROOT, compiler
+from gpupool.scheduling.kernel import Asked, Classes, Columns, Places
 
-KERNEL = ROOT / "native" / "kernel"
-CHECKED = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wvla", "-Wformat=2", "-Wconversion", "-Wno-sign-conversion", "-Werror")
 NO_CARD = -1
-
-
-def compile_kernel(target: Path, *options: str) -> Path:
-    """The library; every warning is an error."""
-    sources = map(str, sorted(KERNEL.glob("*.c")))
-    command = [compiler(), "-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", *WARNINGS, *options]
-    subprocess.run([*command, *sources, "-o", str(target)], check=True)
-    return target
 
 
 @dataclass(frozen=True)
@@ -39,7 +25,7 @@ class Pool:
 
     def feasible(self, asked: Asked) -> np.ndarray:
         """The nodes that can take it."""
-        fitting = self.columns.grid >= max(asked.milli, 0)
+        fitting = self.columns.places.grid >= max(asked.milli, 0)
         return np.flatnonzero((fitting.sum(axis=1) >= asked.count) & (self.columns.cpu >= asked.cpu))
 
 
@@ -51,8 +37,7 @@ def pool_by_chance(seed: int, nodes: int = 40, width: int = 8, kinds: int = 3, c
     milli = np.where(count == 0, 0, chance.choice((100, 190, 300, 500, 810, 1000, 1000), size=classes))
     return Pool(
         Columns(
-            grid,
-            np.arange(nodes * width).reshape(nodes, width),
+            Places(grid, np.arange(nodes * width).reshape(nodes, width), np.full(nodes, width)),
             chance.integers(0, 60_000, size=nodes),
             chance.integers(0, kinds, size=nodes),
             kinds,
@@ -71,7 +56,7 @@ def plain_value(pool: Pool, streams: Sequence[Sequence[int]], quantum: int, node
     """V as docs/decisions/0006 tells it, in as few words as possible: milli-devices added up over the streams."""
     classes, placed = pool.classes, 0
     for stream in streams:
-        cards = sorted(int(left) for left in pool.columns.grid[node] if left > 0)
+        cards = sorted(int(left) for left in pool.columns.places.grid[node] if left > 0)
         cpu = int(pool.columns.cpu[node]) // quantum
         for number in stream:
             count, milli = int(classes.count[number]), int(classes.milli[number])
