@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gpupool.scheduling.columns import Columns, Taken, empty_columns, free_columns
+from gpupool.scheduling.columns import Columns, Taken, free_columns
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.seating import most, pick
+from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, Ints
-from gpupool.scheduling.timeline import NEVER, SECOND, Hold, Jobs, Timeline
+from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline
 
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""
@@ -53,24 +53,33 @@ class Backfill:
             self._add(self._hidden, 1)
             self._hidden = None
 
+    def unscreened(self) -> Columns:
+        """What is free, held for somebody or not."""
+        now = free_columns(self.free)
+        return now if self._hidden is None else now.given(self._hidden)
+
     def took(self, taken: Taken, until_ns: int) -> None:
         """A claim that was just placed on the working copy ends then."""
         self.timeline.ends(taken, until_ns)
         if self.timeline.held[taken.rows].any():
             self.lift()
 
-    def promise(self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = "") -> Hold:
-        """The head's start and cards, held from now on; where nothing known brings a start, all that it could use.
+    def promise(
+        self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = "", *, collects: bool = True
+    ) -> Hold | None:
+        """The head's start and cards, held from then on; None where it could not start however much ended.
 
-        Then `start_ns` is now and `end_ns` NEVER: freed seats are collected for it, for as long as it takes.
+        Where it waits for jobs of unknown end and `collects`, its cards are held from now on, without end: what those
+        that have run longest give back is kept for it, so that nothing smaller can keep it waiting.
         """
         self.lift()
         found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
-        if found is not None:
-            start, taken = found
-            hold = Hold(taken, start, self.timeline.until(seconds, start))
-        else:
-            hold = Hold(self._collected(parts, owner), self.timeline.now_ns)
+        if found is None or (found[0] >= UNTOLD and not collects):
+            return None
+        start, taken = found
+        hold = Hold(taken, start, self.timeline.until(seconds, start))
+        if start >= UNTOLD:
+            hold = Hold(taken, self.timeline.now_ns)
         self.timeline.hold(hold)
         self._promised.append(_could_use(parts))
         return hold
@@ -101,21 +110,13 @@ class Backfill:
         cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
         free.set_hosts(nodes, cpu, host)
 
-    def _collected(self, parts: Parts, owner: str) -> Taken:
-        """Cards for all of the head as if nothing ran, those with most free now before others."""
-        now = free_columns(self.free)
-        left = empty_columns(self.free).plus(self.timeline.low(self.timeline.now_ns, NEVER, owner, Jobs.NONE))
-        taken: list[Taken] = []
-        for fit, claims in parts:
-            taken.append(pick(fit, self.free, left, claims, np.maximum(now.milli, 0)))
-            left = left.minus(taken[-1])
-        return joined(taken)
-
 
 def earliest(
     timeline: Timeline, free: Free, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = ""
 ) -> tuple[int, Taken] | None:
     """The first instant after now at which all parts have room for their whole run, and where; None is never.
+
+    From UNTOLD on nobody knows when that is.
 
     Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
     searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest.

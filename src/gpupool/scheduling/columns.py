@@ -37,14 +37,14 @@ class Columns(NamedTuple):
     def plus(self, other: Columns) -> Columns:
         return Columns(*(mine + its for mine, its in zip(self, other, strict=True)))
 
-    def minus(self, taken: Taken) -> Columns:
-        """What is left when this is taken as well."""
-        left = Columns(*(column.copy() for column in self))
-        np.subtract.at(left.milli, taken.rows, taken.milli)
-        np.subtract.at(left.sizes, taken.rows, taken.sizes)
-        np.subtract.at(left.cpu_milli, taken.nodes, taken.cpu_milli)
-        np.subtract.at(left.host_bytes, taken.nodes, taken.host_bytes)
-        return left
+    def given(self, taken: Taken) -> Columns:
+        """What there is when this is given back."""
+        more = Columns(*(column.copy() for column in self))
+        np.add.at(more.milli, taken.rows, taken.milli)
+        np.add.at(more.sizes, taken.rows, taken.sizes)
+        np.add.at(more.cpu_milli, taken.nodes, taken.cpu_milli)
+        np.add.at(more.host_bytes, taken.nodes, taken.host_bytes)
+        return more
 
 
 def free_columns(free: Free) -> Columns:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpupool.model.quota import Amount
+from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.fairness import Queue, borrows, budget
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
@@ -42,9 +43,9 @@ def planned(snapshot: Snapshot, now_ns: int, limit: int = 64, board: Board | Non
     try:
         run = Run(snapshot, now_ns, board)
         placed = run.place_all(limit)
-        rejections = run.verdicts.all(len(placed))
+        rejections = run.ahead.said(run.verdicts.all(len(placed)))
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts)
-        yield Plan(snapshot.generation, tuple(placed), rejections, effort), run
+        yield Plan(snapshot.generation, tuple(placed), rejections, effort, starts=run.ahead.starts), run
     finally:
         board.rollback(mark)
 
@@ -58,6 +59,7 @@ class Run:
         self.attempts = 0
         self.gangs = _gangs(snapshot)
         self.verdicts = Verdicts(self.work, self.gangs)
+        self.ahead = Ahead(self.work, self.gangs, now_ns)
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
@@ -66,11 +68,14 @@ class Run:
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
+            self.ahead.show(waiting[i])
             found = self._place(waiting[i], head)
-            placed += found
+            self._look_ahead(waiting[i], [seated for _, seated in found])
+            placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
             if found and waiting[i].gang is None:
                 queue.put_back(i, head + 1)
+        self.ahead.lift()
         return placed
 
     def least(self, waiting: Waiting) -> Amount:
@@ -81,20 +86,26 @@ class Run:
     def borrows(self, waiting: Waiting) -> bool:
         return borrows(self.work.tenants[waiting.tenant], self.least(waiting))
 
-    def _place(self, waiting: Waiting, head: int) -> list[Placement]:
+    def _look_ahead(self, waiting: Waiting, found: list[Seated]) -> None:
+        if found:
+            self.ahead.placed(waiting, found)
+        else:
+            self.ahead.found_none(waiting)
+
+    def _place(self, waiting: Waiting, head: int) -> list[tuple[str, Seated]]:
         """The next head's seats, or those of a gang; empty where it finds none."""
         if waiting.gang is not None:
             return self._place_gang(waiting, self.gangs[waiting.gang.id])
         seated = self.work.seat(waiting.tenant, waiting.shape)
-        return [self._placement(waiting.heads[head], seated)] if seated else []
+        return [(waiting.heads[head], seated)] if seated else []
 
-    def _place_gang(self, waiting: Waiting, asked: Missing) -> list[Placement]:
+    def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
         if not budget(self.work.tenants[waiting.tenant]).covers(self.least(waiting)):
             return []
         found = Muster(self.work, waiting.tenant, asked).gather()
         if found:
             self.gangs[asked.gang.id] = asked.after(found)
-        return [self._placement(job, seated, asked.gang.id) for job, seated in found]
+        return found
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
         return placement(self.snapshot, self.work.board.policy, job, seated, gang)

@@ -129,7 +129,7 @@ def hold(
     timeline.hold(Hold(taken, occurrence.start_ns, occurrence.end_ns, owner))
     left = {int(row): (int(m), int(s)) for row, m, s in zip(taken.rows, taken.milli, taken.sizes, strict=True)}
     for job in own:
-        end = NEVER if job.ends_ns is None else expected_end(job.ends_ns, timeline.now_ns)
+        end = expected_end(job, timeline.now_ns)
         if end > occurrence.start_ns and (part := _part(left, job)) is not None:
             timeline.used(Hold(part, occurrence.start_ns, min(end, occurrence.end_ns), owner))
 
@@ -150,7 +150,7 @@ def _given_back(free: Free, own: Sequence[Running]) -> tuple[Columns, Ints]:
     columns, first = free_columns(free), np.zeros(len(free.cards), dtype=np.int64)
     for job in own:
         rows = np.array(job.rows, dtype=np.int64)
-        columns = columns.minus(Taken(rows, -np.array(job.milli), -np.array(job.sizes)))
+        columns = columns.given(Taken(rows, np.array(job.milli), np.array(job.sizes)))
         np.add.at(first, rows, 1)
     return columns, first
 

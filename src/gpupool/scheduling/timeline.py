@@ -20,6 +20,9 @@ from gpupool.scheduling.steps import Steps
 NEVER = int(np.iinfo(np.int64).max)
 """An instant after all others: the end of what is not known to end."""
 
+UNTOLD = 1 << 61
+"""From here on jobs of unknown end are put, the one that runs longest first: after all that is known, before NEVER."""
+
 SECOND = 10**9
 GRACE_NS = 60 * SECOND
 """A job whose end has passed is expected to end within this, or in as long as it is late, whichever is longer."""
@@ -73,14 +76,14 @@ class Timeline:
         self._nodes = Steps(len(cards.nodes))
         self._ends: list[Ints] = []
         self._marks: dict[str, int] = {}
-        self._add_running([job for job in running if job.ends_ns is not None])
+        self._add_running(list(running))
 
     def ends(self, taken: Taken, end_ns: int) -> None:
-        """What was just taken is given back then."""
-        if end_ns < NEVER:
-            self._ends.append(np.array([end_ns], dtype=np.int64))
-            self._cards.add(end_ns, taken.rows, taken.milli, taken.sizes)
-            self._nodes.add(end_ns, taken.nodes, taken.cpu_milli, taken.host_bytes)
+        """What was just taken is given back then (NEVER: nobody knows)."""
+        end_ns = min(end_ns, UNTOLD + self.now_ns)
+        self._ends.append(np.array([end_ns], dtype=np.int64))
+        self._cards.add(end_ns, taken.rows, taken.milli, taken.sizes)
+        self._nodes.add(end_ns, taken.nodes, taken.cpu_milli, taken.host_bytes)
 
     def hold(self, hold: Hold) -> None:
         """From now on these cards are not free during the hold, whoever asks but its owner."""
@@ -106,7 +109,10 @@ class Timeline:
         return Columns(*(now + np.minimum(change, 0) for now, change in zip(free, low, strict=True)))
 
     def instants(self) -> Ints:
-        """When something comes back, in order, after now; what a search for a start has to look at."""
+        """When something comes back, in order, after now; what a search for a start has to look at.
+
+        From UNTOLD on it is no time but an order: which jobs of unknown end would have to end first.
+        """
         ends = [hold.end_ns for hold in self.holds if self.now_ns < hold.end_ns < NEVER]
         return np.unique(np.concatenate([*self._ends, np.array(ends, dtype=np.int64)]))
 
@@ -140,7 +146,7 @@ class Timeline:
         return counts
 
     def _add_running(self, jobs: list[Running]) -> None:
-        ends = [expected_end(job.ends_ns, self.now_ns) for job in jobs if job.ends_ns is not None]
+        ends = [expected_end(job, self.now_ns) for job in jobs]
         marks = [self._mark(owner_of(job.tenant, job.reservation), Kind.END) for job in jobs]
         self._ends.append(np.array(ends, dtype=np.int64))
         counts = [len(job.rows) for job in jobs]
@@ -154,13 +160,11 @@ class Timeline:
                 self._nodes.add(end, node, cpu, np.array([job.shape.host_bytes]), mark)
 
 
-def expected_end(ends_ns: int, now_ns: int) -> int:
-    """When a job is expected to end; one that should have ended already is late by about as long again.
-
-    >>> expected_end(90 * SECOND, 100 * SECOND) // SECOND, expected_end(0, 100 * SECOND) // SECOND
-    (160, 200)
-    """
-    return ends_ns if ends_ns > now_ns else now_ns + max(GRACE_NS, now_ns - ends_ns)
+def expected_end(job: Running, now_ns: int) -> int:
+    """When a job is expected to end; one that should have ended already is late by about as long again."""
+    if job.ends_ns is None:
+        return UNTOLD + job.started_ns
+    return job.ends_ns if job.ends_ns > now_ns else now_ns + max(GRACE_NS, now_ns - job.ends_ns)
 
 
 def _flat(values: Iterable[tuple[int, ...]]) -> Ints:

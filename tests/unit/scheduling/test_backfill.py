@@ -10,7 +10,7 @@ from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import pick
 from gpupool.scheduling.snapshot import Cards, Running
-from gpupool.scheduling.timeline import NEVER, SECOND, Timeline
+from gpupool.scheduling.timeline import NEVER, SECOND, UNTOLD, Timeline
 from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import hold, running, used_by
 
@@ -68,7 +68,8 @@ def test_a_share_starts_when_there_is_compute_and_memory_for_it_on_one_card() ->
 def test_what_is_not_known_to_end_brings_no_start() -> None:
     pool, jobs = busy("1x2xT4", 10, None)
     assert start_of(pool, jobs, whole(), 5) == 10
-    assert start_of(pool, jobs, whole(2), 5) is None
+    assert start_of(pool, jobs, whole(2), 5) == UNTOLD // SECOND
+    assert start_of(pool, jobs, whole(3), 5) is None
 
 
 def test_a_run_that_would_meet_a_hold_starts_after_it_and_a_short_one_before_it() -> None:
@@ -121,6 +122,7 @@ def test_behind_a_promise_only_what_ends_before_it_or_leaves_room_may_start() ->
     pool, jobs = busy("1x2xT4", 100)
     work = backfill(pool, jobs)
     head = work.promise([(Fit(whole(2), work.free), 1)], 50, attempt(work.free, whole(2)))
+    assert head is not None
     assert (head.start_ns, head.end_ns) == (100 * SECOND, 150 * SECOND)
     assert fitting(work, whole(), 100) == [1]
     assert fitting(work, whole(), 101) == fitting(work, whole(), None) == []
@@ -155,8 +157,28 @@ def test_a_head_whose_start_nobody_can_tell_collects_what_is_given_back() -> Non
     pool, jobs = busy("1x2xT4", None)
     work = backfill(pool, jobs)
     head = work.promise([(Fit(whole(2), work.free), 1)], 50, attempt(work.free, whole(2)))
+    assert head is not None
     assert (head.start_ns, head.end_ns) == (0, NEVER)
     assert fitting(work, whole(), 1) == []
+
+
+def test_of_jobs_of_unknown_end_those_that_run_longest_are_expected_first() -> None:
+    pool = cards("2x1xT4", used=used_by("node-1/0", "node-2/0"))
+    jobs = [
+        running("new", pool, "node-1/0", started=-10),
+        running("old", pool, "node-2/0", started=-20),
+    ]
+    head = (work := backfill(pool, jobs)).promise([(Fit(whole(), work.free), 1)], 50, attempt(work.free, whole()))
+    assert head is not None
+    assert head.taken.rows.tolist() == [1]
+
+
+def test_a_head_that_could_never_start_holds_nothing() -> None:
+    pool, jobs = busy("1x2xT4", 100, 100)
+    work = backfill(pool, jobs)
+    assert work.promise([(Fit(whole(3), work.free), 1)], 50, attempt(work.free, whole(3))) is None
+    assert not work.timeline.held.any()
+    assert work.due([(Fit(whole(), work.free), 1)])
 
 
 def test_everything_is_shown_again_when_the_screen_is_lifted() -> None:

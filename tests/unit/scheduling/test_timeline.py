@@ -1,7 +1,7 @@
 from gpupool.base.units import GIB, WHOLE
 from gpupool.scheduling.columns import free_columns
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.timeline import NEVER, SECOND, Hold, Jobs, Timeline
+from gpupool.scheduling.timeline import NEVER, SECOND, UNTOLD, Hold, Jobs, Timeline
 from tests.support.scheduling_builders import MODELS, cards
 from tests.support.time_builders import hold, running, taken, used_by
 
@@ -41,7 +41,7 @@ def test_a_job_of_unknown_end_gives_nothing_back() -> None:
     timeline, free = Timeline(pool, [running("a", pool, "node-1/0", ends=None, milli=500, size=GIB)], 0), Free(pool)
     timeline.hold(hold(500, GIB, 0, start=100, end=200))
     assert spare_milli(timeline, free, None) == [0]
-    assert timeline.instants().tolist() == [200 * SECOND]
+    assert timeline.instants().tolist() == [200 * SECOND, UNTOLD]
 
 
 def test_the_owner_of_a_hold_sees_past_it_and_not_past_those_of_others() -> None:
@@ -80,7 +80,7 @@ def test_what_was_just_placed_comes_back_when_it_ends() -> None:
     timeline = Timeline(pool, (), 0)
     timeline.ends(taken(WHOLE, T4, 0), 40 * SECOND)
     timeline.ends(taken(WHOLE, T4, 0), NEVER)
-    assert timeline.instants().tolist() == [40 * SECOND]
+    assert timeline.instants().tolist() == [40 * SECOND, UNTOLD]
     assert timeline.low(40 * SECOND, NEVER).milli.tolist() == [WHOLE]
     assert timeline.low(39 * SECOND, NEVER).milli.tolist() == [0]
 

@@ -1,0 +1,150 @@
+"""The time axis of one cycle: who may take what now, what the head of the queue is promised, and what to say of it.
+
+Nothing is computed until something is reserved or a head finds no room: a pool with room for everybody has no future
+to look at. What is held is kept out of sight on the working copy itself, so placing is the same with and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gpupool.base.units import format_duration, format_instant
+from gpupool.model.claim import Reason, Rejection
+from gpupool.scheduling.backfill import Backfill, Parts
+from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.fairness import budget
+from gpupool.scheduling.gang import Missing, Muster, least_amount
+from gpupool.scheduling.reservation import hold_all
+from gpupool.scheduling.seating import most
+from gpupool.scheduling.snapshot import ClassKey, Start, Waiting
+from gpupool.scheduling.timeline import SECOND, Hold, Timeline, owner_of
+from gpupool.scheduling.work import Seated, Work
+
+PATIENCE_NS = 600 * SECOND
+"""A claim whose start nobody can tell lets others pass for so long; then, as a gang does at once, it collects seats."""
+
+DEPTH = 1
+"""So many heads that wait for the same cards are promised a start; each further one leaves less to fill gaps with."""
+
+
+class Ahead:
+    """`show` before a class is placed, `placed` or `found_none` after, `lift` when all have had their turn."""
+
+    def __init__(self, work: Work, gangs: Mapping[str, Missing], now_ns: int, depth: int = DEPTH) -> None:
+        self.starts: dict[ClassKey, Start] = {}
+        self.kept_back: dict[ClassKey, Rejection] = {}
+        """Of classes for which there is room that is kept for others."""
+        self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
+        self._backfill: Backfill | None = None
+        self._so_far: list[tuple[Taken, Waiting]] = []
+        if work.snapshot.reservations:
+            self._begin()
+
+    def show(self, waiting: Waiting) -> None:
+        """Leave in sight what the class may take that starts now and runs as long as it does."""
+        if self._backfill is not None:
+            until = self._backfill.timeline.until(waiting.seconds)
+            self._backfill.show(until, owner_of(waiting.tenant, waiting.reservation))
+
+    def lift(self) -> None:
+        if self._backfill is not None:
+            self._backfill.lift()
+
+    def placed(self, waiting: Waiting, seated: Sequence[Seated]) -> None:
+        """The class's next claim, or its gang, sits there from now on."""
+        taken = taken_by(seated)
+        if self._backfill is None:
+            self._so_far.append((taken, waiting))
+        else:
+            self._backfill.took(taken, self._backfill.timeline.until(waiting.seconds))
+
+    def found_none(self, waiting: Waiting) -> None:
+        """The class found no room in what was shown: it may be the head that everybody behind it must not delay."""
+        parts = self._parts(waiting)
+        if not parts or not self._within_quota(waiting):
+            return
+        backfill = self._backfill or self._begin()
+        if all(int(most(fit, self._work.free, backfill.unscreened()).sum()) >= count for fit, count in parts):
+            self._note_kept_back(waiting, parts, backfill.timeline)
+        if backfill.due(parts, self._depth):
+            owner = owner_of(waiting.tenant, waiting.reservation)
+            collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
+            hold = backfill.promise(parts, waiting.seconds, lambda: self._attempt(waiting), owner, collects=collects)
+            if hold is not None and hold.start_ns > self._now_ns:
+                self.starts[waiting.key] = Start(hold.start_ns, tuple(hold.taken.rows.tolist()), reserved=True)
+
+    def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
+        """With the true reason where there is room that a class may not have."""
+        behind = {key for key, said in rejections.items() if said.dominant is Reason.BEHIND}
+        return {key: self.kept_back.get(key, said) if key in behind else said for key, said in rejections.items()}
+
+    # --- parts ------------------------------------------------------------------------------
+
+    def _begin(self) -> Backfill:
+        snapshot, free = self._work.snapshot, self._work.free
+        timeline = Timeline(snapshot.cards, snapshot.running, self._now_ns)
+        self._backfill = Backfill(free, timeline)
+        hold_all(timeline, free, snapshot.reservations, snapshot.running)
+        for taken, waiting in self._so_far:
+            timeline.ends(taken, timeline.until(waiting.seconds))
+        return self._backfill
+
+    def _parts(self, waiting: Waiting) -> Parts:
+        """What has to start together; nothing for a gang that runs and only wants more members."""
+        if waiting.gang is None:
+            return [(self._work.fit(waiting.shape), 1)]
+        asked = self._gangs[waiting.gang.id]
+        return [(self._work.fit(asked.roles[path].shape), count) for path, count in asked.least.items() if count]
+
+    def _within_quota(self, waiting: Waiting) -> bool:
+        gang = self._gangs.get(waiting.gang.id) if waiting.gang else None
+        least = self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
+        return budget(self._work.tenants[waiting.tenant]).covers(least)
+
+    def _attempt(self, waiting: Waiting) -> Taken | None:
+        """Where the class would sit on the working copy as it is; nothing is taken."""
+        mark = self._work.mark()
+        try:
+            if waiting.gang is not None:
+                found = Muster(self._work, waiting.tenant, self._gangs[waiting.gang.id]).gather()
+                return taken_by([seated for _, seated in found]) if found else None
+            seated = self._work.seat(waiting.tenant, waiting.shape)
+            return taken_by([seated]) if seated else None
+        finally:
+            self._work.rollback(mark)
+
+    def _note_kept_back(self, waiting: Waiting, parts: Parts, timeline: Timeline) -> None:
+        could = np.logical_or.reduce([fit.possible for fit, _ in parts])
+        until, owner = timeline.until(waiting.seconds), owner_of(waiting.tenant, waiting.reservation)
+        holds = [hold for hold in timeline.holds if hold.start_ns < until and could[hold.taken.rows].any()]
+        if holds := [hold for hold in holds if not owner or hold.owner != owner]:
+            first = min(holds, key=lambda hold: hold.start_ns)
+            self.kept_back[waiting.key] = _kept_back(waiting, first, self._now_ns)
+
+
+def taken_by(seated: Sequence[Seated]) -> Taken:
+    """All of these seats together."""
+    milli = [np.full(len(one.rows), one.shape.held_milli, dtype=np.int64) for one in seated]
+    return Taken(
+        np.concatenate([one.rows for one in seated]),
+        np.concatenate(milli),
+        np.concatenate([one.sizes for one in seated]),
+        np.array([one.node for one in seated], dtype=np.int64),
+        np.array([one.shape.cpu_milli for one in seated], dtype=np.int64),
+        np.array([one.shape.host_bytes for one in seated], dtype=np.int64),
+    )
+
+
+def _kept_back(waiting: Waiting, hold: Hold, now_ns: int) -> Rejection:
+    tenant, _, name = hold.owner.rpartition("/")
+    whom = "a claim of higher rank"
+    if hold.owner:
+        whom = f"reservation {name}" if tenant == waiting.tenant else "a reservation of another tenant"
+    if hold.start_ns <= now_ns:
+        return Rejection(f"what is free is kept for {whom}", Reason.RESERVED)
+    at = format_instant(hold.start_ns)
+    run = f"may run for {format_duration(waiting.seconds)}" if waiting.seconds is not None else "has no known end"
+    sentence = f"what is free is kept for {whom} from {at} on, and this claim {run}"
+    return Rejection(sentence, Reason.RESERVED, hint="a --max-time that ends before then lets it start now")

@@ -1,0 +1,151 @@
+from dataclasses import replace
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import Reason, Shape
+from gpupool.model.gang import Gang, Group, Role
+from gpupool.scheduling.ahead import PATIENCE_NS
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, Waiting
+from gpupool.scheduling.timeline import SECOND
+from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
+from tests.support.time_builders import reserved, running, used_by
+
+HEAD = waiting("head", want=whole(2), at=0)
+
+
+def pool(*ends: int | None) -> tuple[Cards, list[Running]]:
+    """One node of two cards, the first of them taken by jobs that end so (in seconds)."""
+    names = [f"node-1/{i}" for i in range(len(ends))]
+    full = cards("1x2xT4", used=used_by(*names))
+    return full, [running(f"r{i}", full, name, ends=end) for i, (name, end) in enumerate(zip(names, ends, strict=True))]
+
+
+def small(name: str, seconds: int | None, **how) -> Waiting:
+    return replace(waiting(name, want=how.pop("want", whole()), at=5, **how), seconds=seconds)
+
+
+def plan(before: Snapshot, jobs: list[Running], now: int = 0, **more) -> Plan:
+    return cycle(replace(before, running=tuple(jobs), **more), now * SECOND)
+
+
+def placed(found: Plan) -> list[str]:
+    return sorted(placement.job for placement in found.placements)
+
+
+def test_a_head_that_waits_for_a_known_end_is_promised_that_start_and_its_cards() -> None:
+    columns, jobs = pool(100)
+    found = plan(snapshot(columns, HEAD), jobs)
+    assert found.starts == {HEAD.key: Start(100 * SECOND, (0, 1), reserved=True)}
+
+
+def test_what_ends_before_the_heads_start_passes_it_and_what_does_not_waits_and_is_told_why() -> None:
+    columns, jobs = pool(100)
+    for seconds, passes in ((100, True), (101, False), (None, False)):
+        behind = small("small", seconds)
+        found = plan(snapshot(columns, HEAD, behind), jobs)
+        assert placed(found) == (["small"] if passes else [])
+        if not passes:
+            said = found.rejections[behind.key]
+            assert said.dominant is Reason.RESERVED
+            assert said.sentence.startswith(
+                "what is free is kept for a claim of higher rank from 1970-01-01T00:01:40Z on, and this claim "
+            )
+
+
+def test_a_class_that_was_placed_before_the_head_counts_when_its_start_is_looked_for() -> None:
+    columns, jobs = pool()
+    first = replace(waiting("first", want=whole()), seconds=70)
+    found = plan(snapshot(columns, first, replace(HEAD, oldest_ns=1)), jobs)
+    assert placed(found) == ["first"]
+    assert found.starts[HEAD.key].at_ns == 70 * SECOND
+
+
+def test_a_head_that_its_tenants_quota_stops_is_promised_nothing_and_holds_nobody_up() -> None:
+    columns, jobs = pool(100)
+    found = plan(snapshot(columns, HEAD, small("small", None, tenant="audio"), tenants={"nlp": tenant(1000)}), jobs)
+    assert placed(found) == ["small"]
+    assert found.starts == {}
+
+
+def test_a_head_whose_start_nobody_can_tell_lets_others_pass_for_a_while_and_then_collects_seats() -> None:
+    columns, jobs = pool(None)
+    behind = small("small", 10)
+    patience = PATIENCE_NS // SECOND
+    assert placed(plan(snapshot(columns, HEAD, behind), jobs, now=patience - 1)) == ["small"]
+    found = plan(snapshot(columns, HEAD, behind), jobs, now=patience)
+    assert placed(found) == []
+    assert found.starts == {}
+    assert found.rejections[behind.key].sentence == "what is free is kept for a claim of higher rank"
+
+
+def test_a_gang_whose_start_nobody_can_tell_collects_seats_at_once() -> None:
+    columns, jobs = pool(None)
+    role = Role("worker", whole(), 2, 2)
+    gang = replace(waiting("g.0", "g.1", want=whole()), gang=Gang("g", Group("g", (role,)), ("g.0", "g.1")))
+    found = plan(snapshot(columns, gang, small("small", 10)), jobs)
+    assert placed(found) == []
+
+
+def test_a_gang_is_promised_a_start_as_a_claim_is_and_what_ends_in_time_passes_it() -> None:
+    columns, jobs = pool(100)
+    role = Role("worker", whole(), 2, 2)
+    gang = replace(waiting("g.0", "g.1", want=whole()), gang=Gang("g", Group("g", (role,)), ("g.0", "g.1")))
+    found = plan(snapshot(columns, gang, small("short", 100), small("long", 101)), jobs)
+    assert placed(found) == ["short"]
+    assert found.starts[gang.key].at_ns == 100 * SECOND
+
+
+def test_heads_that_wait_for_different_cards_are_each_promised_a_start() -> None:
+    columns = cards("1x1xT4+1x1xL40S", used=used_by("node-1/0") | used_by("node-2/0", model="L40S"))
+    jobs = [running("a", columns, "node-1/0", ends=50), running("b", columns, "node-2/0", ends=60)]
+    on_t4, on_l40s = waiting("x", want=whole(model="T4")), waiting("y", want=whole(model="L40S"), at=1)
+    third = waiting("z", want=whole(), at=2)
+    found = plan(snapshot(columns, on_t4, on_l40s, third), jobs)
+    assert {key: start.at_ns // SECOND for key, start in found.starts.items()} == {on_t4.key: 50, on_l40s.key: 60}
+
+
+def test_a_reservation_keeps_its_cards_from_all_but_its_tenants_claims_that_name_it() -> None:
+    columns, _ = pool()
+    demo = reserved("demo", 0, 500, want=whole(2))
+    mine = replace(small("mine", None), reservation="demo")
+    others = small("other", None, tenant="vision")
+    stranger = replace(small("stranger", None, tenant="vision"), reservation="demo")
+    found = plan(snapshot(columns, mine, others, stranger), [], now=10, reservations=(demo,))
+    assert placed(found) == ["mine"]
+    assert found.rejections[others.key].sentence == "what is free is kept for a reservation of another tenant"
+    assert found.rejections[others.key].dominant is Reason.RESERVED
+
+
+def test_before_a_reservation_starts_others_use_its_cards_if_they_end_in_time() -> None:
+    columns, _ = pool()
+    demo = reserved("demo", 100, 500, want=whole(2))
+    found = plan(
+        snapshot(columns, small("short", 100), small("long", 101)),
+        [],
+        reservations=(demo,),
+    )
+    assert placed(found) == ["short"]
+
+
+def test_a_share_goes_beside_the_reserved_part_of_a_card() -> None:
+    columns, _ = pool()
+    demo = reserved("demo", 100, 500, want=Shape(600, 4 * GIB), replicas=2)
+    found = plan(snapshot(columns, small("s", None, want=shape(400)), small("t", None, want=shape(500))), [])
+    assert placed(found) == ["s", "t"]
+    found = plan(
+        snapshot(columns, small("s", None, want=shape(400)), small("t", None, want=shape(500))),
+        [],
+        reservations=(demo,),
+    )
+    assert placed(found) == ["s"]
+
+
+def test_looking_ahead_leaves_the_board_as_it_was() -> None:
+    from gpupool.scheduling.board import Board
+
+    columns, jobs = pool(100)
+    before = replace(snapshot(columns, HEAD, small("small", 200)), running=tuple(jobs))
+    board = Board(before)
+    first = cycle(before, 0, board=board)
+    assert board.free.milli.tolist() == columns.free_milli.tolist()
+    assert cycle(before, 0, board=board) == first
