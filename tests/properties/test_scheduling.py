@@ -22,11 +22,13 @@ from gpupool.scheduling.snapshot import (
     CardStatus,
     Level,
     Plan,
+    Running,
     Snapshot,
     TenantView,
     Waiting,
 )
-from tests.support.gang_builders import gang, group, role
+from gpupool.scheduling.victims import PreemptionRules
+from tests.support.gang_builders import gang, group, occupied, role, running
 from tests.support.scheduling_builders import apply, cards, snapshot
 
 ZONES = ("a", "b")
@@ -378,3 +380,71 @@ def test_a_board_that_lives_on_gives_the_plans_of_a_new_one(before: Snapshot, en
         milli = now.cards.free_milli.copy()
         milli[row % len(milli)] = free
         now = replace(now, cards=replace(now.cards, free_milli=milli))
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Snapshot:
+    """Gangs and claims of any priority before a pool in which jobs of other priorities run, some as gangs."""
+    before = draw(mixtures())
+    pool, jobs = before.cards, list[Running]()
+    for row in range(len(pool)):
+        if pool.status[row] == 0 and draw(st.booleans()):
+            want = Shape(int(pool.free_milli[row]), int(pool.free_bytes[row]))
+            if want.gpu_milli and want.memory_bytes:
+                since = draw(st.integers(0, 9)) * 10**9
+                near, goes = draw(st.sampled_from(["", "", "x", "y"])), draw(st.sampled_from([True, True, False]))
+                one = running(pool, f"r{row}", pool.uuids[row], want=want, since=since, preemptible=goes, gang=near)
+                jobs.append(replace(one, tenant="audio", priority=draw(st.sampled_from([-100, 0, 50]))))
+    return replace(before, cards=occupied(pool, *jobs), running=tuple(jobs))
+
+
+RULES = PreemptionRules(protected_s=0)
+
+
+def without(before: Snapshot, gone: set[str]) -> Snapshot:
+    """As it is when these jobs have given their seats back."""
+    left = [job for job in before.running if job.job in gone]
+    cards, held = before.cards, before.tenants["audio"].held
+    freed = replace(cards, free_milli=cards.free_milli.copy(), free_bytes=cards.free_bytes.copy())
+    for job in left:
+        freed.free_milli[list(job.rows)] += job.milli
+        freed.free_bytes[list(job.rows)] += job.sizes
+        held = held - Amount(sum(job.milli), sum(job.sizes))
+    tenants = {**before.tenants, "audio": replace(before.tenants["audio"], held=held)}
+    stay = tuple(job for job in before.running if job.job not in gone)
+    return replace(before, cards=freed, running=stay, tenants=tenants)
+
+
+@often
+@given(crowds())
+def test_no_victim_is_of_equal_or_higher_priority_and_gangs_leave_whole(before: Snapshot) -> None:
+    plan, jobs = cycle(before, 10**12, rules=RULES), {job.job: job for job in before.running}
+    priority = {head: w.priority for w in before.waiting for head in (*w.heads, w.key.gang)}
+    gone = [jobs[eviction.job] for eviction in plan.evictions]
+    assert len({job.job for job in gone}) == len(gone)
+    for eviction, job in zip(plan.evictions, gone, strict=True):
+        assert job.preemptible
+        assert job.priority < priority[eviction.beneficiary]
+    for name in {job.gang for job in gone} - {""}:
+        assert {job.job for job in jobs.values() if job.gang == name} <= {job.job for job in gone}
+
+
+@often
+@given(crowds())
+def test_evicting_is_never_useless(before: Snapshot) -> None:
+    plan = cycle(before, 10**12, rules=RULES)
+    gone = {eviction.job for eviction in plan.evictions}
+    wanted = {eviction.beneficiary for eviction in plan.evictions}
+    after = cycle(without(before, gone), 10**12, limit=1000, rules=PreemptionRules(enabled=False))
+    placed = {placement.job for placement in after.placements} | {placement.gang for placement in after.placements}
+    assert wanted <= placed
+
+
+@often
+@given(crowds())
+def test_a_plan_with_evictions_leaves_the_board_as_it_was(before: Snapshot) -> None:
+    board = Board(before)
+    columns = board.free.milli.copy(), board.free.size.copy()
+    assert cycle(before, 10**12, board=board, rules=RULES) == cycle(before, 10**12, rules=RULES)
+    assert np.array_equal(board.free.milli, columns[0])
+    assert np.array_equal(board.free.size, columns[1])

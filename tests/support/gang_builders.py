@@ -82,6 +82,7 @@ def running(
         preemptible=preemptible,
         gang=gang,
         saved_ns=saved,
+        leaving_for=leaving_for,
     )
 
 

@@ -18,7 +18,7 @@ from gpupool.scheduling.fairness import budget
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.seating import most
-from gpupool.scheduling.snapshot import ClassKey, Start, Waiting
+from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
 from gpupool.scheduling.timeline import SECOND, Hold, Timeline, owner_of
 from gpupool.scheduling.work import Seated, Work
 
@@ -51,6 +51,11 @@ class Ahead:
     def lift(self) -> None:
         if self._backfill is not None:
             self._backfill.lift()
+
+    def held(self) -> Bools | None:
+        """Cards of which something is held, now or later; None where nothing is."""
+        held = None if self._backfill is None else self._backfill.timeline.held
+        return held if held is not None and held.any() else None
 
     def placed(self, waiting: Waiting, seated: Sequence[Seated]) -> None:
         """The class's next claim, or its gang, sits there from now on."""

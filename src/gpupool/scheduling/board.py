@@ -88,6 +88,11 @@ class Board:
 
     # --- trials -----------------------------------------------------------------------------
 
+    @property
+    def heard(self) -> int:
+        """How many steps the policy was told of; a mark made now carries the same number."""
+        return len(self._heard)
+
     def mark(self) -> Mark:
         return Mark(self.free.mark(), len(self._heard))
 
@@ -121,10 +126,13 @@ class Board:
         self.rater.gave(shape, node)
         self._heard.append(_Heard(shape, node, taken=False))
 
-    def close(self, rows: Ints) -> None:
-        """Nothing of these cards is free any more for those who come after."""
-        free = self.free
-        free.set(rows, np.minimum(free.milli[rows], 0), np.minimum(free.size[rows], 0))
+    def hold(self, shape: Shape, node: int, rows: Ints, sizes: Ints) -> None:
+        """Out of reach for others; what is still in use on these cards is then less than nothing free."""
+        self.free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes)
+
+    def lift(self, shape: Shape, node: int, rows: Ints, sizes: Ints) -> None:
+        """The exact opposite of `hold`."""
+        self.free.give(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes)
 
     # --- beginnings -------------------------------------------------------------------------
 

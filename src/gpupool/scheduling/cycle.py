@@ -16,36 +16,54 @@ from contextlib import contextmanager
 from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
-from gpupool.scheduling.fairness import Queue, borrows, budget
+from gpupool.scheduling.evicting import Evicting
+from gpupool.scheduling.fairness import Queue, borrows
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.scheduling.work import Seated, Work, placement
 
 
-def cycle(snapshot: Snapshot, now_ns: int, *, limit: int = 64, board: Board | None = None) -> Plan:
+def cycle(
+    snapshot: Snapshot,
+    now_ns: int,
+    *,
+    limit: int = 64,
+    board: Board | None = None,
+    rules: PreemptionRules = GENTLE,
+) -> Plan:
     """Place at most `limit` claims and say of every class of which something still waits why it does.
 
     A gang counts as its members and is not cut: the last one that is placed may go over the limit. A plan that places
     something may leave more to place (its limit, or a class with more jobs than heads): apply it and call again until a
     plan places nothing. Rejections describe the pool as the plan leaves it; they carry no `nearest`, which `explain`
     adds when somebody asks. `board` is what is remembered from one cycle to the next; without it the plan is the same.
+    `rules` say who may be evicted; whoever is placed on seats that others leave is placed once they are gone.
     """
-    with planned(snapshot, now_ns, limit, board) as (plan, _):
+    with planned(snapshot, now_ns, limit, board, rules) as (plan, _):
         return plan
 
 
 @contextmanager
-def planned(snapshot: Snapshot, now_ns: int, limit: int = 64, board: Board | None = None) -> Iterator[tuple[Plan, Run]]:
+def planned(
+    snapshot: Snapshot,
+    now_ns: int,
+    limit: int = 64,
+    board: Board | None = None,
+    rules: PreemptionRules = GENTLE,
+) -> Iterator[tuple[Plan, Run]]:
     """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
     board = Board(snapshot) if board is None else board.follow(snapshot)
     looked, mark = board.free.rows, board.mark()
     try:
-        run = Run(snapshot, now_ns, board)
+        run = Run(snapshot, now_ns, board, rules)
         placed = run.place_all(limit)
         rejections = run.ahead.said(run.verdicts.all(len(placed)))
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts)
-        yield Plan(snapshot.generation, tuple(placed), rejections, effort, starts=run.ahead.starts), run
+        starts = {**run.ahead.starts, **run.evicting.starts}
+        evictions = tuple(run.evicting.evictions)
+        yield Plan(snapshot.generation, tuple(placed), rejections, effort, evictions, starts), run
     finally:
         board.rollback(mark)
 
@@ -53,13 +71,14 @@ def planned(snapshot: Snapshot, now_ns: int, limit: int = 64, board: Board | Non
 class Run:
     """One plan in the making: whose turn it is, and what comes of it."""
 
-    def __init__(self, snapshot: Snapshot, now_ns: int, board: Board) -> None:
+    def __init__(self, snapshot: Snapshot, now_ns: int, board: Board, rules: PreemptionRules) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
         self.attempts = 0
         self.gangs = _gangs(snapshot)
         self.verdicts = Verdicts(self.work, self.gangs)
         self.ahead = Ahead(self.work, self.gangs, now_ns)
+        self.evicting = Evicting(self.work, rules, now_ns, self.ahead.held)
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
@@ -70,13 +89,25 @@ class Run:
             self.attempts += 1
             self.ahead.show(waiting[i])
             found = self._place(waiting[i], head)
-            self._look_ahead(waiting[i], [seated for _, seated in found])
             placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
-            if found and waiting[i].gang is None:
+            if self._seen_to(waiting[i], head, [seated for _, seated in found]) and waiting[i].gang is None:
                 queue.put_back(i, head + 1)
         self.ahead.lift()
+        self.work.lift()
         return placed
+
+    def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> bool:
+        """Whether the next of the class may have its turn: the head has its seats, or others leave them for it."""
+        if found:
+            self.ahead.placed(waiting, found)
+            return True
+        gang = waiting.gang
+        job = waiting.heads[head] if gang is None else gang.id
+        if self.evicting.make_room(waiting, job, None if gang is None else self.gangs[gang.id]):
+            return True
+        self.ahead.found_none(waiting)
+        return False
 
     def least(self, waiting: Waiting) -> Amount:
         """The least that the class's next claim, or the gang, will hold."""
@@ -86,12 +117,6 @@ class Run:
     def borrows(self, waiting: Waiting) -> bool:
         return borrows(self.work.tenants[waiting.tenant], self.least(waiting))
 
-    def _look_ahead(self, waiting: Waiting, found: list[Seated]) -> None:
-        if found:
-            self.ahead.placed(waiting, found)
-        else:
-            self.ahead.found_none(waiting)
-
     def _place(self, waiting: Waiting, head: int) -> list[tuple[str, Seated]]:
         """The next head's seats, or those of a gang; empty where it finds none."""
         if waiting.gang is not None:
@@ -100,7 +125,7 @@ class Run:
         return [(waiting.heads[head], seated)] if seated else []
 
     def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
-        if not budget(self.work.tenants[waiting.tenant]).covers(self.least(waiting)):
+        if not self.work.covers(waiting.tenant, self.least(waiting)):
             return []
         found = Muster(self.work, waiting.tenant, asked).gather()
         if found:

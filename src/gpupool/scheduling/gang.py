@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from gpupool.model.claim import ANYWHERE
+from gpupool.model.claim import ANYWHERE, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.quota import Amount
 from gpupool.scheduling.domains import Domain, Need, candidates, depth_of, part
-from gpupool.scheduling.snapshot import Bools, Ints, Running, Waiting
-from gpupool.scheduling.work import Seated, Work
+from gpupool.scheduling.snapshot import Bools, Ints, Level, Running, Waiting
+from gpupool.scheduling.work import Mark, Seated, Work
 
 Path = tuple[int, ...]
 """A role's or a group's place in the tree: the number of the part at each depth."""
@@ -88,14 +89,30 @@ def least_amount(work: Work, asked: Missing) -> Amount:
     return total
 
 
-class Muster:
-    """One gang looking for its seats; what it finds is taken on the working copy."""
+class Seats(Protocol):
+    """Where a gang takes its seats: the working copy, or one on which room is made first."""
 
-    def __init__(self, work: Work, tenant: str, asked: Missing) -> None:
+    levels: tuple[Level, ...]
+
+    def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None: ...
+
+    def copies(self, shape: Shape) -> Ints: ...
+
+    def mark(self) -> Mark: ...
+
+    def rollback(self, mark: Mark) -> None: ...
+
+    def keep(self, mark: Mark) -> None: ...
+
+
+class Muster:
+    """One gang looking for its seats (only inside these nodes, if any are named); what it finds is taken."""
+
+    def __init__(self, work: Seats, tenant: str, asked: Missing, inside: Bools | None = None) -> None:
         self._work, self._tenant, self._asked = work, tenant, asked
         self._domains: dict[Path, Domain] = {}
         self._seated: dict[Path, list[Seated]] = defaultdict(list)
-        self._all = np.ones(len(work.snapshot.cards.nodes), dtype=np.bool_)
+        self._all = np.ones(len(work.levels[-1].of_node), dtype=np.bool_) if inside is None else inside
 
     def gather(self) -> list[tuple[str, Seated]]:
         """Members and their seats; empty, and nothing taken, when the minimum finds no room."""
@@ -104,7 +121,15 @@ class Muster:
             return []
         for path, count in whole.items():
             self._more(path, count - len(self._seated[path]))
-        return [pair for path in whole for pair in zip(self._asked.waiting[path], self._seated[path], strict=False)]
+        return self._found()
+
+    def gather_least(self) -> list[tuple[str, Seated]]:
+        """The minimum alone; empty, and nothing taken, when it finds no room."""
+        return self._found() if self._try(self._asked.least) else []
+
+    def _found(self) -> list[tuple[str, Seated]]:
+        waiting = self._asked.waiting
+        return [pair for path in waiting for pair in zip(waiting[path], self._seated[path], strict=False)]
 
     def _try(self, counts: Mapping[Path, int]) -> bool:
         """All of these together, or none."""

@@ -162,6 +162,8 @@ class Running:
     preemptible: bool = False
     gang: str = ""
     reservation: str | None = None
+    leaving_for: str = ""
+    """It was told to give its seats back to this job or gang, and is still saving its work."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Work:
         self.snapshot, self.board, self.free = snapshot, board, board.free
         self.tenants = dict(snapshot.tenants)
         self.levels = ladder(snapshot.cards)
+        self._held: list[Seated] = []
 
     # --- questions --------------------------------------------------------------------------
 
@@ -63,11 +64,15 @@ class Work:
             return Amount(shape.held_milli * shape.count, shape.memory_bytes * shape.count)
         return Amount(shape.held_milli * shape.count, self.fit(shape).least_bytes)
 
+    def covers(self, tenant: str, amount: Amount) -> bool:
+        """Whether the tenant's quota has room for so much more."""
+        return budget(self.tenants[tenant]).covers(amount)
+
     # --- steps ------------------------------------------------------------------------------
 
     def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None:
         """The claim takes the seats that the policy gives it (on these nodes); None, and nothing changed, if none."""
-        if not budget(self.tenants[tenant]).covers(self.least(shape)):
+        if not self.covers(tenant, self.least(shape)):
             return None
         room = budget(self.tenants[tenant]).size
         ranking = self.board.ranking(shape)
@@ -88,9 +93,17 @@ class Work:
             if job.tenant in self.tenants:
                 self._hold(job.tenant, Amount(-sum(job.milli), -sum(job.sizes)))
 
-    def close(self, rows: Ints) -> None:
-        """Nobody who comes later in this cycle gets anything of these cards."""
-        self.board.close(rows)
+    def hold(self, seated: Iterable[Seated]) -> None:
+        """Nobody who comes later in this cycle gets these seats, also where others have not left them yet."""
+        for one in seated:
+            self.board.hold(one.shape, one.node, one.rows, one.sizes)
+            self._held.append(one)
+
+    def lift(self) -> None:
+        """Show again what is held."""
+        for one in self._held:
+            self.board.lift(one.shape, one.node, one.rows, one.sizes)
+        self._held.clear()
 
     def mark(self) -> Mark:
         return Mark(self.board.mark(), dict(self.tenants))

@@ -1,0 +1,118 @@
+"""What running work could give back, and what that would cost: the candidates for eviction, gangs as a whole.
+
+The price of a job is the work that would be lost, the time since it last saved (or since it started) times the compute
+that it holds. Pure facts about running jobs; whom it would help is looked for elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpupool.scheduling.snapshot import Running
+
+SECOND = 10**9
+
+
+@dataclass(frozen=True)
+class PreemptionRules:
+    """Who may be evicted, and how often. `evicted` counts, per tenant, its jobs evicted within the last hour.
+
+    `grace_s` is how long a job gets to save its work; deciding only tells it to whoever acts.
+    """
+
+    enabled: bool = True
+    grace_s: int = 60
+    per_hour: int | None = 60
+    """Of one tenant's jobs; None is no limit."""
+    protected_s: int = 300
+    """A job that started less than this ago is left alone: else it would lose its start-up again and again."""
+    evicted: Mapping[str, int] = field(default_factory=dict)
+
+    def left(self, tenant: str) -> int | None:
+        return None if self.per_hour is None else max(0, self.per_hour - self.evicted.get(tenant, 0))
+
+
+GENTLE = PreemptionRules()
+
+
+@dataclass(frozen=True)
+class Victim:
+    """Jobs that are evicted together: one, or all of a gang that run."""
+
+    jobs: tuple[Running, ...]
+    lost_seconds: tuple[int, ...]
+    """By job."""
+
+    @property
+    def tenant(self) -> str:
+        return self.jobs[0].tenant
+
+    @property
+    def rows(self) -> list[int]:
+        return [row for job in self.jobs for row in job.rows]
+
+    @property
+    def priority(self) -> int:
+        return max(job.priority for job in self.jobs)
+
+    @property
+    def cost(self) -> int:
+        """Lost milli-device-seconds."""
+        each = zip(self.jobs, self.lost_seconds, strict=True)
+        return sum(lost * sum(job.milli) for job, lost in each)
+
+    @property
+    def key(self) -> tuple[int, int, int, str]:
+        """Cheapest first, then fewest jobs, then the one that started last."""
+        return self.cost, len(self.jobs), -max(job.started_ns for job in self.jobs), self.jobs[0].job
+
+
+def together(running: Iterable[Running], now_ns: int) -> list[Victim]:
+    """Every running job that is not told to leave already, with those that it would take along."""
+    units: dict[str, list[Running]] = defaultdict(list)
+    for job in running:
+        units[f"gang {job.gang}" if job.gang else f"job {job.job}"].append(job)
+    stay = [
+        sorted(jobs, key=lambda job: job.job) for jobs in units.values() if not any(job.leaving_for for job in jobs)
+    ]
+    return [Victim(tuple(jobs), tuple(lost_seconds(job, now_ns) for job in jobs)) for jobs in stay]
+
+
+def lost_seconds(job: Running, now_ns: int) -> int:
+    """Work that an eviction throws away."""
+    return max(0, now_ns - max(job.started_ns, job.saved_ns or job.started_ns)) // SECOND
+
+
+def of_lower_priority(victims: Iterable[Victim], priority: int, rules: PreemptionRules, now_ns: int) -> list[Victim]:
+    """Those that a claim of that priority may evict: all of their jobs are preemptible, lower, and past their start."""
+    return [
+        victim
+        for victim in victims
+        if victim.priority < priority
+        and all(job.preemptible and job.started_ns + rules.protected_s * SECOND <= now_ns for job in victim.jobs)
+    ]
+
+
+class Budgets:
+    """Evictions that are left per tenant, as a plan uses them up."""
+
+    def __init__(self, rules: PreemptionRules) -> None:
+        self._rules = rules
+        self._used: Counter[str] = Counter()
+
+    def allow(self, victims: Sequence[Victim]) -> bool:
+        """Whether all of these may be evicted, beside those that already are."""
+        asked: Counter[str] = Counter()
+        for victim in victims:
+            asked[victim.tenant] += len(victim.jobs)
+        return all(self._covers(tenant, count) for tenant, count in asked.items())
+
+    def use(self, victims: Iterable[Victim]) -> None:
+        for victim in victims:
+            self._used[victim.tenant] += len(victim.jobs)
+
+    def _covers(self, tenant: str, count: int) -> bool:
+        left = self._rules.left(tenant)
+        return left is None or self._used[tenant] + count <= left

@@ -1,0 +1,218 @@
+"""Evictions: who has to leave for whom, at what price, and that the seats are kept for whom they were made."""
+
+from dataclasses import replace
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import Within
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Waiting
+from gpupool.scheduling.victims import PreemptionRules
+from tests.support.gang_builders import gang, nodes_of, occupied, racked, role, running
+from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
+
+HOUR = 3600 * 10**9
+NOW = 100 * HOUR
+
+
+def busy(pool: Cards, *jobs: Running) -> tuple[Cards, tuple[Running, ...]]:
+    return occupied(pool, *jobs), jobs
+
+
+def asked(pool: tuple[Cards, tuple[Running, ...]], *classes: Waiting) -> Snapshot:
+    columns, jobs = pool
+    return replace(snapshot(columns, *classes, tenants={"other": tenant()}), running=jobs)
+
+
+def evicted(before: Snapshot, **rules: object) -> list[str]:
+    return [eviction.job for eviction in plan(before, **rules).evictions]
+
+
+def plan(before: Snapshot, **rules: object) -> Plan:
+    return cycle(before, NOW, rules=PreemptionRules(**rules))  # type: ignore[arg-type]
+
+
+def one_each(pool: Cards, *ages: int, **more: object) -> tuple[Cards, tuple[Running, ...]]:
+    """One whole-card job per card, so many hours old each."""
+    jobs = [
+        running(pool, f"old-{n}", pool.uuids[n], want=whole(), since=NOW - age * HOUR, **more)  # type: ignore[arg-type]
+        for n, age in enumerate(ages)
+    ]
+    return busy(pool, *jobs)
+
+
+URGENT = waiting("urgent", want=whole(), priority=100)
+
+
+def test_the_job_that_loses_least_gives_way_and_the_plan_says_for_whom() -> None:
+    found = plan(asked(one_each(cards("4xH200"), 5, 2, 9, 4), URGENT))
+    (eviction,) = found.evictions
+    assert (eviction.job, eviction.beneficiary, eviction.lost_seconds) == ("old-1", "urgent", 7200)
+    assert eviction.why == "gives way to urgent, of priority 100; it has priority 0"
+    assert found.placements == ()
+
+
+def test_a_job_that_saved_its_work_loses_only_what_came_after() -> None:
+    pool = cards("2xH200")
+    jobs = (
+        running(pool, "young", "node-1/0", want=whole(), since=NOW - HOUR),
+        running(pool, "saved", "node-1/1", want=whole(), since=NOW - 50 * HOUR, saved=NOW - HOUR // 60),
+    )
+    (eviction,) = plan(asked(busy(pool, *jobs), URGENT)).evictions
+    assert (eviction.job, eviction.lost_seconds) == ("saved", 60)
+
+
+def test_nobody_of_equal_or_higher_priority_or_who_may_not_be_evicted_gives_way() -> None:
+    pool = cards("3xH200")
+    assert evicted(asked(one_each(pool, 1, 1, 1, priority=100), URGENT)) == []
+    assert evicted(asked(one_each(pool, 1, 1, 1, priority=99), URGENT)) == ["old-0"]
+    assert evicted(asked(one_each(pool, 1, 1, 1, preemptible=False), URGENT)) == []
+
+
+def test_nobody_is_evicted_while_there_is_room() -> None:
+    pool = cards("2xH200")
+    job = running(pool, "old", "node-1/0", want=whole(), since=0)
+    found = plan(asked(busy(pool, job), URGENT))
+    assert (nodes_of(found.placements), found.evictions) == ({"urgent": "node-1"}, ())
+
+
+def test_nobody_is_evicted_in_vain() -> None:
+    pool = cards("2x2xH200")
+    stays = [running(pool, f"stays-{n}", f"node-{n}/0", want=whole(), since=0, priority=100) for n in (1, 2)]
+    goes = [running(pool, f"goes-{n}", f"node-{n}/1", want=whole(), since=0) for n in (1, 2)]
+    wide = waiting("wide", want=whole(2), priority=100)
+    assert evicted(asked(busy(pool, *stays, *goes), wide)) == []
+
+
+def test_the_node_whose_victims_lose_least_together_is_cleared() -> None:
+    pool = cards("2x4xH200")
+    wide = waiting("wide", want=whole(4), priority=100)
+    assert sorted(evicted(asked(one_each(pool, 1, 1, 1, 30, 8, 8, 8, 8), wide))) == ["old-4", "old-5", "old-6", "old-7"]
+    assert sorted(evicted(asked(one_each(pool, 1, 1, 1, 28, 8, 8, 8, 8), wide))) == ["old-0", "old-1", "old-2", "old-3"]
+
+
+def test_free_cards_are_used_before_anybody_leaves() -> None:
+    pool = cards("2x4xH200")
+    jobs = one_each(pool, 9, 9, 9, 9, 20, 20)
+    assert sorted(evicted(asked(jobs, waiting("wide", want=whole(4), priority=100)))) == [
+        "old-0",
+        "old-1",
+        "old-2",
+        "old-3",
+    ]
+    jobs = one_each(pool, 11, 11, 11, 11, 20, 20)
+    assert sorted(evicted(asked(jobs, waiting("wide", want=whole(4), priority=100)))) == ["old-4", "old-5"]
+
+
+def test_shares_leave_one_card_and_only_as_many_as_needed() -> None:
+    pool = cards("2xH200")
+    jobs = [
+        running(pool, f"s-{card}-{n}", f"node-1/{card}", want=shape(250, GIB), since=NOW - (card + n + 1) * HOUR)
+        for card in range(2)
+        for n in range(4)
+    ]
+    assert evicted(asked(busy(pool, *jobs), waiting("half", want=shape(500, GIB), priority=1))) == ["s-0-0", "s-0-1"]
+
+
+def test_of_equally_dear_sets_the_one_with_fewer_evictions_is_taken() -> None:
+    pool = cards("2xH200")
+    halves = [running(pool, f"half-{n}", "node-1/0", want=shape(500, GIB), since=NOW - 2 * HOUR) for n in range(2)]
+    one = running(pool, "one", "node-1/1", want=whole(), since=NOW - 2 * HOUR)
+    assert evicted(asked(busy(pool, *halves, one), URGENT)) == ["one"]
+
+
+def test_a_gang_leaves_as_a_whole_and_is_priced_as_a_whole() -> None:
+    pool = cards("2x2xH200")
+    gangs = [running(pool, f"g-{n}", f"node-{n + 1}/0", want=whole(), since=NOW - 3 * HOUR, gang="g") for n in range(2)]
+    singles = [running(pool, f"s-{n}", f"node-{n + 1}/1", want=whole(), since=NOW - 5 * HOUR) for n in range(2)]
+    (single,) = evicted(asked(busy(pool, *gangs, *singles), URGENT))
+    assert single.startswith("s-")
+    cheaper = [replace(job, started_ns=NOW - 2 * HOUR) for job in gangs]
+    assert evicted(asked(busy(pool, *cheaper, *singles), URGENT)) == ["g-0", "g-1"]
+    half = [replace(cheaper[0], preemptible=False), cheaper[1]]
+    assert evicted(asked(busy(pool, *half, *singles), URGENT))[0].startswith("s-")
+
+
+def test_a_whole_gang_finds_its_seats_before_anybody_is_told_to_leave() -> None:
+    pool = cards("2x4xH200")
+    large = gang("big", role("worker", whole(), 6), priority=100)
+    found = plan(asked(one_each(pool, 1, 2, 3, 4, 5, 6, 7), large))
+    assert [eviction.job for eviction in found.evictions] == [f"old-{n}" for n in range(5)]
+    assert {eviction.beneficiary for eviction in found.evictions} == {"big"}
+    assert found.placements == ()
+    assert (
+        evicted(asked(one_each(pool, 1, 2, 3, 4, 5, 6, 7), gang("big", role("worker", whole(), 9), priority=100))) == []
+    )
+
+
+def test_a_gang_clears_the_rack_that_loses_least() -> None:
+    pool = racked("4x2xH200", rack=(0, 0, 1, 1))
+    large = gang("big", role("worker", whole(), 4), within=Within("rack"), priority=100)
+    assert sorted(evicted(asked(one_each(pool, 1, 9, 9, 9, 2, 2, 2, 2), large))) == ["old-4", "old-5", "old-6", "old-7"]
+
+
+def test_who_only_wants_more_than_its_minimum_evicts_nobody() -> None:
+    pool = cards("3xH200")
+    more = gang("big", role("worker", whole(), 1, 3), priority=100, gone=1)
+    assert evicted(asked(one_each(pool, 1, 1, 1), more)) == []
+
+
+def test_seats_are_kept_until_the_victims_are_gone_and_nobody_else_is_evicted_for_them() -> None:
+    pool = cards("2xH200")
+    jobs = one_each(pool, 1, 5)
+    leaving = (replace(jobs[1][0], leaving_for="urgent"), jobs[1][1])
+    small = waiting("small", want=shape(100, GIB))
+    before = asked((jobs[0], leaving), URGENT, small)
+    assert (plan(before).placements, plan(before).evictions) == ((), ())
+    gone = asked((occupied(pool, jobs[1][1]), (jobs[1][1],)), URGENT, small)
+    assert nodes_of(plan(gone).placements) == {"urgent": "node-1"}
+
+
+def test_a_gang_half_of_whose_seats_are_free_keeps_those_while_the_rest_is_left() -> None:
+    pool = cards("2xH200")
+    job = running(pool, "old", "node-1/0", want=whole(), since=0, leaving_for="big")
+    large, small = gang("big", role("worker", whole(), 2), priority=100), waiting("small", want=shape(100, GIB))
+    before = asked(busy(pool, job), large, small)
+    assert (plan(before).placements, plan(before).evictions) == ((), ())
+
+
+def test_every_head_of_a_class_gets_its_victims_in_one_plan() -> None:
+    both = waiting("a", "b", want=whole(), priority=100)
+    found = plan(asked(one_each(cards("3xH200"), 1, 2, 3), both))
+    assert [(one.job, one.beneficiary) for one in found.evictions] == [("old-0", "a"), ("old-1", "b")]
+
+
+def test_two_claimants_never_share_a_victim() -> None:
+    classes = waiting("a", want=whole(), priority=100), waiting("b", tenant="vision", want=whole(), priority=50)
+    found = plan(asked(one_each(cards("1xH200"), 1), *classes))
+    assert [(one.job, one.beneficiary) for one in found.evictions] == [("old-0", "a")]
+
+
+def test_evictions_per_tenant_and_hour_are_bounded() -> None:
+    many = waiting(*(f"u{n}" for n in range(4)), want=whole(), priority=100)
+    before = asked(one_each(cards("4xH200"), 1, 2, 3, 4), many)
+    assert len(evicted(before, per_hour=3)) == 3
+    assert len(evicted(before, per_hour=3, evicted={"other": 2})) == 1
+    assert len(evicted(before, per_hour=None, evicted={"other": 999})) == 4
+
+
+def test_who_has_just_started_is_left_alone() -> None:
+    pool = cards("1xH200")
+    job = running(pool, "old", "node-1/0", want=whole(), since=NOW - 100 * 10**9)
+    assert evicted(asked(busy(pool, job), URGENT), protected_s=300) == []
+    assert evicted(asked(busy(pool, job), URGENT), protected_s=60) == ["old"]
+
+
+def test_a_full_quota_evicts_nobody() -> None:
+    pool, jobs = one_each(cards("1xH200"), 1)
+    before = replace(snapshot(pool, URGENT, tenants={"nlp": tenant(1000, held=1000)}), running=jobs)
+    assert evicted(before) == []
+
+
+def test_rules_can_forbid_it_altogether() -> None:
+    assert evicted(asked(one_each(cards("1xH200"), 1), URGENT), enabled=False) == []
+
+
+def test_the_plan_says_when_the_seats_will_be_free() -> None:
+    before = asked(one_each(cards("1xH200"), 1), URGENT)
+    start = plan(before, grace_s=30).starts[URGENT.key]
+    assert (start.at_ns, start.rows, start.reserved) == (NOW + 30 * 10**9, (0,), True)
