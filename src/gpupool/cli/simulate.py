@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupool.base.errors import StateUnusable
+from gpupool.base.errors import BadOption, StateUnusable
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context, say
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, print_data, table
-from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number, one_of
 
 if TYPE_CHECKING:
     from gpupool.simulation.parallel import Tell
@@ -27,13 +27,16 @@ def register(parser: Parser) -> None:
     up by rule: synthetic:days=7,load_pct=120), a CSV of jobs, a pool's own events (gpupool events --after 0 -o json
     > events.jsonl), or an openb list. What is in them: docs/reference/traces.md. Each policy lives through the whole
     trace with each seed, on all processors. With --out the results are one JSON document and one HTML page that
-    needs no network.
+    needs no network. --policy all tries the paper's six and ours. With --protocol fgd
+    jobs never end and one that fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023);
+    results.json is then a list of policy, seed and levels.
     """
     parser.examples = [
         "gpupool simulate sample",
         "gpupool simulate sample --policy binpack,spread --out result",
         "gpupool simulate synthetic:days=3,load_pct=130,cards=64 --nodes 8x8xH200 --seeds 3",
         "gpupool simulate jobs.csv --nodes nodes.csv --out result",
+        "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --policy all --seeds 10 --out result",
     ]
     add = parser.add_argument
     add("trace", metavar="TRACE", help="sample, synthetic[:NAME=N,...], a .csv of jobs, an event log")
@@ -41,6 +44,7 @@ def register(parser: Parser) -> None:
         "--nodes", metavar="FILE|SPEC", help="nodes as a .csv, or as for up --sim: 16x8xH200 (default: the trace's own)"
     )
     add("--policy", metavar="NAME,...", help="policies to try, one by one (default: the pool's own)")
+    add("--protocol", type=one_of("--protocol", "fgd"), metavar="fgd", help="an openb list by the FGD paper's rules")
     add(
         "--seeds",
         type=number("--seeds", "the number of seeds", 1, 1000),
@@ -55,6 +59,8 @@ def register(parser: Parser) -> None:
 def run(options: argparse.Namespace, context: Context) -> int:
     from gpupool.simulation.study import ask, document, rows
 
+    if options.protocol:
+        return _protocol(options, context)
     question = _question(options)
     with interrupted_by_sigterm(), progress(context, f"simulating {question.source}") as told:
         lives = ask(question, told)
@@ -70,13 +76,37 @@ def run(options: argparse.Namespace, context: Context) -> int:
     return 0
 
 
+def _protocol(options: argparse.Namespace, context: Context) -> int:
+    """The paper's protocol: pods one by one, none ends; for scripts, so `results.json` is a plain list."""
+    from gpupool.simulation import protocol
+    from gpupool.simulation.protocol_report import html, rows
+    from gpupool.simulation.study import seeds_of
+
+    if not options.nodes:
+        raise BadOption("--protocol fgd needs the list of nodes", hint="--nodes openb_node_list_gpu_node.csv")
+    names = protocol.ALL if options.policy in (None, "all") else tuple(dict.fromkeys(options.policy.split(",")))
+    trace, nodes = Path(options.trace), Path(options.nodes)
+    with interrupted_by_sigterm(), progress(context, f"simulating {trace.name}") as told:
+        found = protocol.run(trace, nodes, names, seeds_of(options.seeds), lambda done, all_, _: told(done / all_))
+    results = protocol.to_json(found)
+    if options.out:
+        keep(options.out, results, html(trace.name, found))
+    if options.output == "table":
+        sys.stdout.write(table(rows(found), _PROTOCOL_COLUMNS) + "\n")
+    else:
+        print_data(results, options.output)
+    return 0
+
+
 def _question(options: argparse.Namespace) -> Question:
+    from gpupool.simulation.protocol import ALL
     from gpupool.simulation.sources import read_trace
     from gpupool.simulation.study import DEFAULT_POLICY, Question, seeds_of
 
     source = read_trace(options.trace)
     nodes = source.nodes(options.nodes)
-    policies = tuple(dict.fromkeys((options.policy or DEFAULT_POLICY).split(",")))
+    names = ALL if options.policy == "all" else (options.policy or DEFAULT_POLICY).split(",")
+    policies = tuple(dict.fromkeys(names))
     return Question(nodes, policies, seeds_of(options.seeds), source.trace, source.synthetic)
 
 
@@ -118,6 +148,14 @@ def _wait(name: str) -> Any:
     return lambda row: None if row[name] is None else format_duration(row[name])
 
 
+_PROTOCOL_COLUMNS = (
+    Column("POLICY", lambda row: row["policy"]),
+    Column("SEEDS", lambda row: row["seeds"], right=True),
+    Column("ALLOCATED % AT 100 %", _fixed("allocation_100"), right=True),
+    Column("AT 130 %", _fixed("allocation_130"), right=True),
+    Column("FRAGMENTS % AT 100 %", _fixed("fragment_100"), right=True),
+    Column("AT 130 %", _fixed("fragment_130"), right=True),
+)
 _COLUMNS = (
     Column("POLICY", lambda row: row["policy"]),
     Column("ALLOCATED %", _fixed("allocation_pct"), right=True),

@@ -8,34 +8,26 @@ mean over classes, weighted by how often they come. A class that asks for no car
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpupool.model.claim import ANYWHERE, Shape
+from gpupool.base.units import WHOLE
+from gpupool.model.claim import Shape
+from gpupool.scheduling.expected import Classes, histogram, typical
 from gpupool.scheduling.feasible import model_matches
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Expected, Ints
 from gpupool.simulation.trace import Arrival
 
-COVERED_PCT = 95
-"""So many of the jobs are of the classes that are looked at, most frequent first, as in the paper."""
-
 
 def expected_of(arrivals: Iterable[Arrival]) -> Expected:
-    """What a trace asks for, as the classes that cover most of it: by compute, cards, model and processors."""
+    """All that a trace asks for, most frequent first."""
     seen: Counter[Shape] = Counter()
     for one in arrivals:
-        seen[replace(one.shape, memory_bytes=None, host_bytes=0, within=ANYWHERE)] += one.members
-    ordered = sorted(seen.items(), key=lambda item: (-item[1], -item[0].count, -item[0].gpu_milli, str(item[0])))
-    kept: list[tuple[Shape, int]] = []
-    covered, total = 0, seen.total()
-    for shape, count in ordered:
-        if covered * 100 >= COVERED_PCT * total:
-            break
-        kept.append((shape, count))
-        covered += count
-    return Expected(tuple(shape for shape, _ in kept), tuple(float(count) for _, count in kept))
+        seen[one.shape] += one.members
+    ordered = sorted(seen.items(), key=lambda item: (-item[1], repr(item[0])))
+    return Expected(tuple(shape for shape, _ in ordered), tuple(float(count) for _, count in ordered))
 
 
 @dataclass(frozen=True)
@@ -48,40 +40,32 @@ class Fragments:
 
 
 class Fragmentation:
-    """The measure over one pool, for the classes that are expected; `look` reads what is free now."""
+    """The measure over one pool, for the typical classes of what is expected; `look` reads what is free now."""
 
     def __init__(self, cards: Cards, expected: Expected) -> None:
-        self._expected = expected
+        self.classes = typical(histogram(expected))
         self._open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
-        self._allowed = [_allowed(shape, cards) & self._open for shape in expected.shapes]
-        total = sum(expected.counts) or 1.0
-        self._weights = [count / total for count in expected.counts]
+        self._allowed = [_allowed(models, cards) & self._open for models in self.classes.models]
 
     def look(self, cards: Cards) -> Fragments:
         free = np.where(self._open, np.maximum(cards.free_milli, 0), 0)
-        by_class = tuple(
-            self._unusable(shape, allowed, cards, free)
-            for shape, allowed in zip(self._expected.shapes, self._allowed, strict=True)
-        )
-        amount = sum(weight * milli for weight, milli in zip(self._weights, by_class, strict=True))
-        return Fragments(int(free.sum()), amount, by_class)
+        by_class = tuple(self._unusable(number, cards, free) for number in range(len(self.classes)))
+        weighted = sum(int(w) * milli for w, milli in zip(self.classes.weight, by_class, strict=True))
+        return Fragments(int(free.sum()), weighted / max(1, self.classes.total), by_class)
 
-    def _unusable(self, shape: Shape, allowed: Bools, cards: Cards, free: Ints) -> int:
-        if not shape.count:
+    def _unusable(self, number: int, cards: Cards, free: Ints) -> int:
+        count = int(self.classes.count[number])
+        if not count:
             return int(free.sum())
-        usable = allowed & (free >= shape.gpu_milli)
-        seats = np.bincount(cards.node[usable], minlength=len(cards.nodes))
-        runs: Bools = seats >= shape.count
+        usable = self._allowed[number] & (free >= self.classes.milli[number])
+        runs: Bools = np.bincount(cards.node[usable], minlength=len(cards.nodes)) >= count
         if cards.hosts is not None:
-            runs &= cards.hosts.free_cpu_milli >= shape.cpu_milli
+            runs &= cards.hosts.free_cpu_milli >= self.classes.cpu_milli[number]
         return int(free.sum()) - int(free[usable & runs[cards.node]].sum())
 
 
-def _allowed(shape: Shape, cards: Cards) -> Bools:
-    if shape.model is None:
-        return np.ones(len(cards), dtype=np.bool_)
-    asked = shape.model.split("|")
-    named = [any(model_matches(one, model) for one in asked) for model in cards.models]
+def _allowed(models: str, cards: Cards) -> Bools:
+    named = [not models or model_matches(models, model) for model in cards.models]
     column: Bools = np.array(named, dtype=np.bool_)[cards.model]
     return column
 
@@ -89,7 +73,7 @@ def _allowed(shape: Shape, cards: Cards) -> Bools:
 def largest_milli(cards: Cards, whole: Ints) -> int:
     """The largest claim on one node that would start now: whole cards, or where none is free the largest share."""
     most = int(whole.max(initial=0))
-    return most * 1000 if most else int(cards.free_milli.max(initial=0))
+    return most * WHOLE if most else int(cards.free_milli.max(initial=0))
 
 
 def whole_by_node(cards: Cards) -> Ints:
@@ -98,7 +82,7 @@ def whole_by_node(cards: Cards) -> Ints:
 
 
 def untouched(cards: Cards) -> Bools:
-    free: Bools = (cards.free_milli >= 1000) & (cards.free_bytes >= cards.memory_bytes)
+    free: Bools = (cards.free_milli >= WHOLE) & (cards.free_bytes >= cards.memory_bytes)
     free &= cards.status == CARD_STATUS.index(CardStatus.OPEN)
     return free
 
@@ -107,16 +91,16 @@ def _count(cards: Cards, chosen: Bools) -> Ints:
     return np.bincount(cards.node[chosen], minlength=len(cards.nodes))
 
 
-def names(shapes: Sequence[Shape]) -> list[str]:
-    """Short names of classes: `0.50 GPU`, `8 cards`, `2 cards L40S`."""
-    return [_name(shape) for shape in shapes]
+def names(classes: Classes) -> list[str]:
+    """Short names of classes: `0.5 GPU`, `8 cards`, `2 cards L40S`."""
+    return [_name(classes, number) for number in range(len(classes))]
 
 
-def _name(shape: Shape) -> str:
-    if not shape.count:
-        return "no card"
-    base = f"{shape.count} card{'s' if shape.count > 1 else ''}" if shape.whole else f"{shape.gpu_milli / 1000:g} GPU"
-    if not shape.whole and shape.count > 1:
-        base = f"{shape.count} × {base}"
-    cpu = f", {shape.cpu_milli / 1000:g} cores" if shape.cpu_milli else ""
-    return base + (f" {shape.model}" if shape.model else "") + cpu
+def _name(classes: Classes, number: int) -> str:
+    count, milli, cpu = (int(c[number]) for c in (classes.count, classes.milli, classes.cpu_milli))
+    cores = f"{cpu / 1000:g} cores" if cpu else ""
+    if not count:
+        return ", ".join(filter(None, ["no card", cores]))
+    seats = f"{count} card{'s' if count > 1 else ''}" if milli == WHOLE else f"{milli / WHOLE:g} GPU"
+    base = f"{count} × {seats}" if milli < WHOLE and count > 1 else seats
+    return ", ".join(filter(None, [f"{base} {classes.models[number]}".strip(), cores]))

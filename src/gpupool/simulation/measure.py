@@ -102,13 +102,13 @@ class Meter:
 
     def __init__(self, world: World, window: tuple[int, int], expected: Expected, weights: Mapping[str, int]) -> None:
         self._begin, self._end = window
-        self._expected, self._weights = expected, weights
+        self._weights = weights
         self._fragmentation = Fragmentation(world.cards, expected)
         self._capacity = WHOLE * len(world.cards)
         self._step = max(NS, (self._end - self._begin) // POINTS)
         self._next = self._begin
         self._timeline: list[Sample] = []
-        self._classes = np.zeros(len(expected.shapes), dtype=np.float64)
+        self._classes = np.zeros(len(self._fragmentation.classes), dtype=np.float64)
         self._ratio: list[tuple[int, float]] = []
         self._looks = 0
         self._waits: dict[str, list[int]] = defaultdict(list)
@@ -212,7 +212,7 @@ class Meter:
         )
 
     def _by_class(self) -> dict[str, float]:
-        shown = names(self._expected.shapes)[:_CLASSES]
+        shown = names(self._fragmentation.classes)[:_CLASSES]
         whole = self._capacity * max(1, self._looks)
         return {name: round(100 * float(milli) / whole, 3) for name, milli in zip(shown, self._classes, strict=False)}
 

@@ -17,6 +17,7 @@ from typing import Protocol
 from gpupool.model.claim import Rejection
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.admit import judge
+from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan
 from gpupool.simulation.trace import NS, Arrival
@@ -76,6 +77,7 @@ class Replay:
         self._number = 0
         self._judged: dict[tuple[object, str], Rejection | None] = {}
         self._expected = self._wakes = 0
+        self._board: Board | None = None
 
     def run(self, arrivals: Sequence[Arrival], now_ns: int = 0, progress: Progress | None = None) -> Outcome:
         """Let the arrivals come, and what runs in the world end. `now_ns` is where the clock stands."""
@@ -115,7 +117,7 @@ class Replay:
         if kind == _END and job is not None and job.starts == starts:
             for watcher in self._watchers:
                 watcher.ended(job, now_ns)
-            self.world.give_back(name)
+            self.world.give_back(name, now_ns)
             self._wakes = 0
             return 1
         return 0
@@ -147,7 +149,9 @@ class Replay:
     def _decide(self, now_ns: int) -> None:
         """Cycles until one changes nothing, as the placer of a pool runs them."""
         while self.world.waiting_count:
-            plan = cycle(self.world.snapshot(), now_ns, limit=HEADS)
+            snapshot = self.world.snapshot(now_ns)
+            self._board = self._board or Board(snapshot)
+            plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board)
             self.outcome.cycles += 1
             self._evict(plan.evictions, now_ns)
             self._place(plan.placements, now_ns)
@@ -173,7 +177,7 @@ class Replay:
                 watcher.evicted(job, eviction, now_ns)
             if job.left_ns is not None:
                 job.left_ns -= max(0, now_ns - job.run.started_ns - eviction.lost_seconds * NS)
-            self.world.give_back(job.id)
+            self.world.give_back(job.id, now_ns)
             self.world.enqueue([job], again=True)
             self.outcome.decisions += 1
 

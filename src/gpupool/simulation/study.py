@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from gpupool.model.quota import UNLIMITED, Amount
+from gpupool.model.quota import UNLIMITED, WEIGHT, Amount
 from gpupool.scheduling.policies import DEFAULT, named
 from gpupool.scheduling.snapshot import Snapshot, TenantView
 from gpupool.simulation.fragments import expected_of
@@ -88,8 +88,13 @@ def trace_of(question: Question, seed: int) -> Trace:
 def beginning(trace: Trace, nodes: Sequence[Node], policy: str) -> Snapshot:
     """The pool before the first arrival: everything free, tenants with the trace's quotas."""
     names = dict.fromkeys([*trace.weights, *(one.tenant for one in trace.arrivals)])
-    tenants = {name: TenantView(trace.quotas.get(name, UNLIMITED), Amount()) for name in names}
+    tenants = {name: _view(trace, name) for name in names}
     return Snapshot(0, columns_of(nodes), tenants, (), policy, expected=expected_of(trace.arrivals))
+
+
+def _view(trace: Trace, name: str) -> TenantView:
+    weight = trace.weights.get(name, 1)
+    return TenantView(trace.quotas.get(name, UNLIMITED), Amount(), weight_milli=weight * WEIGHT)
 
 
 def document(question: Question, lives: Sequence[Life]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gpupool.scheduling.snapshot import (
     Snapshot,
     Waiting,
 )
+from gpupool.scheduling.usage import Usage, dominant_micro
 from gpupool.simulation.trace import NS, Node
 
 HEADS = 64
@@ -53,7 +54,7 @@ class Job:
 class World:
     """Begins as `snapshot` is, with `jobs` by id for what runs in it; everything that waits comes by `enqueue`."""
 
-    def __init__(self, snapshot: Snapshot, jobs: Mapping[str, Job] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, jobs: Mapping[str, Job] | None = None, now_ns: int = 0) -> None:
         self.first = snapshot
         cards = snapshot.cards
         hosts = cards.hosts and replace(
@@ -68,6 +69,11 @@ class World:
         self.tenants = dict(snapshot.tenants)
         self.running: dict[str, Job] = dict(jobs or {})
         self.generation = snapshot.generation
+        self._memory_bytes = int(cards.memory_bytes.sum())
+        self._usage = Usage()
+        self._usage.start({name: float(view.past) for name, view in self.tenants.items()}, now_ns / NS)
+        for name in self.tenants:
+            self._note_use(name, now_ns)
         self._row = {uuid: row for row, uuid in enumerate(cards.uuids)}
         self._node = {name: number for number, name in enumerate(cards.nodes)}
         self._queue: dict[ClassKey, dict[str, Job]] = {}
@@ -82,7 +88,7 @@ class World:
         """Every job that waits."""
         return self._waits.values()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, now_ns: int) -> Snapshot:
         """What the scheduler sees now."""
         cards = replace(
             self.cards,
@@ -98,7 +104,9 @@ class World:
             self.first,
             generation=self.generation,
             cards=cards,
-            tenants=dict(self.tenants),
+            tenants={
+                name: replace(view, past=self._usage.past(name, now_ns / NS)) for name, view in self.tenants.items()
+            },
             waiting=tuple(self._waiting[key] for key in self._queue),
             running=running,
         )
@@ -136,13 +144,13 @@ class World:
         )
         job.node, job.starts = self._node[placement.node], job.starts + 1
         self.running[job.id] = job
-        self._hold(job, 1)
+        self._hold(job, 1, now_ns)
         return job
 
-    def give_back(self, job_id: str) -> Job:
+    def give_back(self, job_id: str, now_ns: int) -> Job:
         """The job holds nothing any more; it neither waits nor runs."""
         job = self.running.pop(job_id)
-        self._hold(job, -1)
+        self._hold(job, -1, now_ns)
         job.run = None
         return job
 
@@ -155,7 +163,7 @@ class World:
             del self._queue[job.key]
         return job
 
-    def _hold(self, job: Job, sign: int) -> None:
+    def _hold(self, job: Job, sign: int, now_ns: int) -> None:
         run = job.run
         assert run is not None
         for row, milli, size in zip(run.rows, run.milli, run.sizes, strict=True):
@@ -168,7 +176,13 @@ class World:
         more = Amount(sign * sum(run.milli), sign * sum(run.sizes))
         view = self.tenants[run.tenant]
         self.tenants[run.tenant] = replace(view, held=view.held + more)
+        self._note_use(run.tenant, now_ns)
         self.generation += 1
+
+    def _note_use(self, tenant: str, now_ns: int) -> None:
+        """The memory of the fair share, kept as a pool keeps it."""
+        rate = dominant_micro(self.tenants[tenant].held, len(self.cards), self._memory_bytes)
+        self._usage.hold(tenant, rate, now_ns / NS)
 
 
 def _as_waiting(key: ClassKey, queue: Mapping[str, Job]) -> Waiting:

@@ -75,3 +75,43 @@ def test_the_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> N
     with simulate.progress(Context(), "simulating") as told:
         told(0.5)
     assert capsys.readouterr().err == ""
+
+
+def openb(folder: Path) -> tuple[str, str]:
+    """A list of twelve pods and two nodes, in the trace's columns."""
+    nodes, pods = folder / "nodes.csv", folder / "pods.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,262144,4,T4\n")
+    lines = [f"pod-{n:02d},4000,1024,1,{(n % 3 + 1) * 250 if n % 4 else 1000}" for n in range(12)]
+    pods.write_text("\n".join(["name,cpu_milli,memory_mib,num_gpu,gpu_milli", *lines]) + "\n")
+    return str(pods), str(nodes)
+
+
+def test_the_papers_protocol_gives_scripts_a_list_of_policy_seed_and_levels(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pods, nodes = openb(tmp_path)
+    words = [pods, "--nodes", nodes, "--protocol", "fgd", "--policy", "fgd,random", "--seeds", "2"]
+    assert main(["simulate", *words, "--out", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [(one["policy"], one["seed"]) for one in found] == [
+        ("fgd", 42),
+        ("fgd", 43),
+        ("random", 42),
+        ("random", 43),
+    ]
+    assert set(found[0]["levels"][0]) == {"arrived_pct", "allocation_pct", "fragment_pct", "fragment_ratio_pct"}
+    assert max(level["arrived_pct"] for level in found[0]["levels"]) > 100
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["fgd", "2"]
+
+
+def test_the_protocol_needs_nodes_and_refuses_unknown_policies_and_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pods, nodes = openb(tmp_path)
+    assert main(["simulate", pods, "--protocol", "fgd"]) == 2
+    assert "--nodes" in capsys.readouterr().err
+    assert main(["simulate", pods, "--nodes", nodes, "--protocol", "fgd", "--policy", "best-fitt"]) == 2
+    assert "did you mean best-fit?" in capsys.readouterr().err
+    assert main(["simulate", nodes, "--nodes", nodes, "--protocol", "fgd"]) == 2
+    assert "lacks the columns name, num_gpu, gpu_milli" in capsys.readouterr().err

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.model.quota import UNLIMITED, Amount
+from gpupool.scheduling.expected import Kinds, histogram, typical
+from gpupool.scheduling.score_fragmentation import Fragments as PolicyFragments
 from gpupool.scheduling.snapshot import Eviction, Expected, Snapshot, TenantView
 from gpupool.simulation.fragments import Fragmentation, expected_of, largest_milli, names, whole_by_node
 from gpupool.simulation.measure import POINTS, Figures, Meter, waits_of
@@ -42,7 +46,7 @@ def test_allocation_is_card_time_held_while_work_arrives() -> None:
 
 
 def test_waits_are_measured_by_kind_and_a_gang_waits_once() -> None:
-    gang = Arrival("g", 0, WHOLE, 10 * NS, gang="g", members=2)
+    gang = Arrival("a", 0, WHOLE, 10 * NS, gang="g", members=2)
     found = figures(2, gang, job("card", 0, 5), job("share", 1, 5, HALF), job("wide", 2, 5, Shape(1000, count=2)))
     assert {kind: waits.jobs for kind, waits in found.waits.items()} == {
         "all": 4,
@@ -52,6 +56,7 @@ def test_waits_are_measured_by_kind_and_a_gang_waits_once() -> None:
         "cards": 1,
     }
     assert found.waits["gang"].p50 == 0
+    assert found.waits["card"].p50 == 10
 
 
 def test_percentiles_are_nearest_ranks_and_unknown_beyond_those_that_started() -> None:
@@ -83,7 +88,7 @@ def test_what_an_eviction_lost_is_allocated_but_of_no_use() -> None:
     replay.run([job("a", 0, 90)])
     running = world.running["a"]
     meter.evicted(running, Eviction("a", "b", 30, "for b"), 40 * NS)
-    world.give_back("a")
+    world.give_back("a", 40 * NS)
     found = meter.figures(world, Outcome(ended_ns=100 * NS))
     assert (found.allocation_pct, found.utilisation_pct, found.evictions) == (40, 10, 1)
     assert found.lost_card_hours == pytest.approx(30 / 3600, abs=1e-3)
@@ -93,11 +98,29 @@ def test_fragments_are_counted_as_the_paper_counts_them() -> None:
     cards = columns_of(nodes(2, 2))
     cards.free_milli[:] = [1000, 300, 600, 0]
     expected = Expected((HALF, Shape(1000, count=2), Shape(0, None, 0)), (2, 1, 1))
-    found = Fragmentation(cards, expected).look(cards)
+    measure = Fragmentation(cards, expected)
+    found = measure.look(cards)
     # A half fits on 1000 and 600: 300 is too little. Two cards fit nowhere. Who asks for none can use none.
     assert found.free_milli == 1900
-    assert found.by_class == (300, 1900, 1900)
+    assert dict(zip(names(measure.classes), found.by_class, strict=True)) == {
+        "0.5 GPU": 300,
+        "2 cards": 1900,
+        "no card": 1900,
+    }
     assert found.amount_milli == (2 * 300 + 1900 + 1900) / 4
+
+
+def test_fragments_are_those_that_the_policy_of_that_name_sees() -> None:
+    cards = replace(columns_of([Node(f"n{n}", (("T4", GIB),) * 4, 8000 + n, GIB) for n in range(6)]))
+    cards.free_milli[:] = [(137 * row) % 1001 for row in range(24)]
+    shapes = (*(Shape(milli, cpu_milli=8003) for milli in (100, 400, 900)), Shape(1000, count=2))
+    expected = Expected(shapes, (5, 3, 2, 1))
+    kinds = Kinds(cards)
+    theirs = PolicyFragments(typical(histogram(expected)), kinds)
+    cells = np.sort(cards.free_milli.reshape(6, 4), axis=1)
+    assert cards.hosts is not None
+    amount = theirs.amount(cells, cards.hosts.free_cpu_milli, kinds.of_node).sum() / theirs.total
+    assert Fragmentation(cards, expected).look(cards).amount_milli == pytest.approx(float(amount))
 
 
 def test_cards_of_another_model_and_nodes_without_processors_are_no_use() -> None:
@@ -107,16 +130,11 @@ def test_cards_of_another_model_and_nodes_without_processors_are_no_use() -> Non
     assert look.by_class == (1000, 1000)
 
 
-def test_the_expected_classes_cover_most_jobs_most_frequent_first() -> None:
-    arrivals = [job(f"j{n}", 0, 1, HALF if n < 95 else WHOLE) for n in range(100)]
-    assert expected_of(arrivals).shapes == (HALF,)
-    assert expected_of(arrivals[5:]).shapes == (HALF, WHOLE)
-    assert names([HALF, WHOLE, Shape(1000, count=8, model="T4"), Shape(0, None, 0)]) == [
-        "0.5 GPU",
-        "1 card",
-        "8 cards T4",
-        "no card",
-    ]
+def test_what_a_trace_asks_for_is_expected_members_counted_one_by_one() -> None:
+    arrivals = [job("a", 0, 1), job("b", 1, 1, HALF), Arrival("g", 2, WHOLE, NS, members=3, gang="g")]
+    assert expected_of(arrivals) == Expected((WHOLE, HALF), (4.0, 1.0))
+    shapes = (HALF, WHOLE, Shape(1000, count=8, model="T4"), Shape(0, None, 0, cpu_milli=1500))
+    assert names(histogram(Expected(shapes, (4, 3, 2, 1)))) == ["0.5 GPU", "1 card", "8 cards T4", "no card, 1.5 cores"]
 
 
 def test_the_largest_claim_is_whole_cards_of_a_node_or_else_a_share() -> None:
