@@ -19,6 +19,7 @@ struct log {
     uint64_t max_bytes;
 };
 
+/* Goes on behind what earlier runs of the job wrote in the directory. */
 void log_open(struct log *log, int directory, uint64_t max_bytes, unsigned files);
 
 /* Never fails and never waits for space: what cannot be written is counted in `lost`. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -39,7 +40,7 @@ class House:
         self.register(cards)
         self.allocations.placer.load()
 
-    def register(self, cards: int, name: str = "node-1") -> None:
+    def register(self, cards: int, name: str = "node-1", **more: Any) -> None:
         machine = [
             DeviceIn(
                 uuid=f"GPU-{name}-{n}",
@@ -53,13 +54,11 @@ class House:
             )
             for n in range(cards)
         ]
-        self.fleet.register(name, NodeIn(devices=machine, simulated=True, adopt=True), self.admin)
+        self.fleet.register(name, NodeIn(devices=machine, simulated=True, adopt=True, **more), self.admin)
 
     def submit(self, gpu_milli: int = 300, memory_gib: int | None = 8, **options: object) -> JobOut:
         who = options.pop("principal", self.admin)
-        shape = {
-            key: options.pop(key) for key in ("count", "model", "sharing", "labels", "memory_typed") if key in options
-        }
+        shape = {key: options.pop(key) for key in (*ShapeIn.model_fields,) if key in options}
         memory = None if memory_gib is None else memory_gib * GIB
         body = JobIn(
             shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),
@@ -72,14 +71,14 @@ class House:
     def job(self, name: str) -> JobOut:
         return self.allocations.job(name, self.admin)
 
-    def work(self, after: int = 0) -> list[WorkOut]:
-        return self.allocations.work("node-1", after).work
+    def work(self, after: int = 0, node: str = "node-1") -> list[WorkOut]:
+        return self.allocations.work(node, after).work
 
-    def report(self, item: WorkOut, state: str, **more: object) -> list[str]:
+    def report(self, item: WorkOut, state: str, node: str = "node-1", **more: Any) -> list[str]:
         report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)
-        return self.allocations.reports("node-1", ReportsIn(reports=[report])).stale
+        return self.allocations.reports(node, ReportsIn(reports=[report])).stale
 
-    def finish(self, name: str, **more: object) -> None:
+    def finish(self, name: str, **more: Any) -> None:
         job = self.job(name)
         item = next(item for item in self.work() if item.job == job.id)
         assert self.report(item, "ended", **{"exit_code": 0, **more}) == []

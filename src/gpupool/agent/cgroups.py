@@ -137,6 +137,48 @@ def job_cgroups(support: CgroupSupport, pool_id: str, job_id: str) -> tuple[str,
     return tuple(str(found.base / f"{PARENT_PREFIX}{pool_id}" / job_id) for found in support.used)
 
 
+CPU_PERIOD_MICROSECONDS: Final = 100_000
+
+
+def limit_host(paths: Iterable[str], cpu_milli: int, host_bytes: int) -> str:
+    """Hold a job's groups, made here when missing, to its part of the node; what cannot be held, in words.
+
+    0 is no limit. On v1 only memory has a hierarchy that jobs get a group in.
+    """
+    wanted = {"memory": host_bytes, "cpu": cpu_milli}
+    done: set[str] = set()
+    for group in map(Path, paths):
+        _require_ours(group)
+        v2 = not (group.parent.parent / "tasks").exists()
+        if v2:
+            for name in wanted:
+                _try_write(group.parent.parent / "cgroup.subtree_control", f"+{name}")
+        group.parent.mkdir(mode=0o755, exist_ok=True)
+        if v2:
+            for name in wanted:
+                _try_write(group.parent / "cgroup.subtree_control", f"+{name}")
+        group.mkdir(mode=0o755, exist_ok=True)
+        quota = f"{cpu_milli * CPU_PERIOD_MICROSECONDS // 1000} {CPU_PERIOD_MICROSECONDS}"
+        for name, file, text in (
+            ("memory", "memory.max" if v2 else "memory.limit_in_bytes", str(host_bytes)),
+            ("cpu", "cpu.max", quota),
+        ):
+            if wanted[name] and _try_write(group / file, text):
+                done.add(name)
+    words = {"memory": "main memory", "cpu": "processors"}
+    left = [words[name] for name, amount in wanted.items() if amount and name not in done]
+    verb = "is" if left == [words["memory"]] else "are"
+    return f"its {' and '.join(left)} {verb} counted, not enforced: its cgroup cannot limit them here" if left else ""
+
+
+def _try_write(path: Path, text: str) -> bool:
+    """Whether the kernel took it; a controller that nobody gave us is an ordinary answer."""
+    try:
+        return _write_if_there(path, text)
+    except OSError:
+        return False
+
+
 def device_rule(path: Path, access: str = "rwm") -> str:
     """The rule for one device file, for `JobSpec.device_deny`: "c 195:1 rwm"."""
     found = path.stat()

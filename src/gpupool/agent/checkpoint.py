@@ -22,6 +22,7 @@ FILE = "allocation.json"
 KEEP_SECONDS = 7 * 86400
 KEEP_JOBS = 1000
 _SPENT_FILES = ("spec", "spec.tmp", "sock", "exit.tmp")
+_RUN_FILES = (*_SPENT_FILES, "started", "exit")
 """The first two hold the caller's environment; the others are left by a supervisor that was killed."""
 
 
@@ -93,6 +94,24 @@ class JobDirectories:
                 yield Found(directory, checkpoint)
             elif not any(entry.name != f"{FILE}.new" for entry in directory.iterdir()):
                 shutil.rmtree(directory)
+
+    def begin_anew(self, checkpoint: Checkpoint) -> None:
+        """Remove what an earlier run of the job left, but for its log, which goes on. The end of that run was told.
+
+        Nothing is touched when the directory is this allocation's own already.
+        """
+        directory = self.path(checkpoint.job)
+        try:
+            known = self.read(checkpoint.job)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            known = None
+        if known is not None and known.allocation == checkpoint.allocation:
+            return
+        for name in (
+            FILE,
+            *_RUN_FILES,
+        ):  # the checkpoint first: half done, the directory is nobody's until this is done
+            (directory / name).unlink(missing_ok=True)
 
     def finish(self, job: str) -> None:
         """The end is told: forget the allocation and every secret, keep the log and the records."""

@@ -16,6 +16,7 @@ Fault = Callable[[str], None]
 
 STEPS = (
     "work-received",
+    "begun-anew",
     "checkpoint-written",
     "prepared",
     "spec-written",

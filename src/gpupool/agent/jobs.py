@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupool.agent.arbiter import Arbiter
+from gpupool.agent.cgroups import limit_host
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
 from gpupool.agent.faults import Fault
 from gpupool.agent.fenced import job_sample, ledger_of, used_bytes
@@ -298,6 +299,9 @@ class Jobs:
         view = view_of(work, self._settings, self._nodes, self._probes)
         mechanism = choose(view)
         held.checkpoint = _checkpoint(work, mechanism.name)
+        if work.earlier_runs and not work.started:
+            self._directories.begin_anew(held.checkpoint)
+        self._fault("begun-anew")
         self._directories.write(held.checkpoint)
         self._fault("checkpoint-written")
         status = inspect(held.directory)
@@ -305,7 +309,9 @@ class Jobs:
             prepared = mechanism.prepare(view, self._state_dir)
             self._divide_for(held)
             self._fault("prepared")
-            spec = job_spec(work, prepared, self._settings, self._cgroups_for(work.job))
+            groups = self._cgroups_for(work.job)
+            spec = job_spec(work, prepared, self._settings, groups)
+            self._limit_host(held, work, groups)
             write_spec(held.directory, spec)
             self._fault("spec-written")
             status = _start_once(held.directory)
@@ -315,6 +321,12 @@ class Jobs:
         self._found(held, status)
         if work.want == "resize" and held.phase is Phase.RUNNING:
             self._resize(held, work)
+
+    def _limit_host(self, held: Held, work: WorkOut, groups: tuple[str, ...]) -> None:
+        """Where the job's cgroup cannot hold it to its processors and memory, that is told."""
+        unheld = limit_host(groups, work.cpu_milli, work.host_bytes) if work.cpu_milli or work.host_bytes else ""
+        if unheld:
+            self._report(_report(held.key, work.generation, "noticed", notice="host", reason=unheld))
 
     # Resizing ------------------------------------------------------------------------------------------
 
@@ -498,7 +510,8 @@ class Jobs:
             self._end(held, work.grace_seconds)
             return
         directory = self._directories.path(work.job)
-        record = inspect(directory).exit if directory.is_dir() else None
+        earlier = work.earlier_runs and not work.started  # then what lies there is not of this allocation
+        record = inspect(directory).exit if directory.is_dir() and not earlier else None
         if record is not None:
             self._report(ended_report(work.allocation, work.generation, record))
             return

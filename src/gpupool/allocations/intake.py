@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
-from gpupool.allocations.mirror import Mirror, Queued
-from gpupool.allocations.tables import claims, jobs, launches
+from gpupool.allocations import gangs as gang_rows
+from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import (
     BadFraction,
     BadInput,
     BadOption,
     BadQuantity,
     LargerThanAnyCard,
-    NameTaken,
     NotAllowed,
     QuotaExceeded,
     Refused,
@@ -24,13 +22,12 @@ from gpupool.base.errors import (
     UnknownModel,
 )
 from gpupool.base.ids import check_name, new_id
-from gpupool.base.units import MIB, WHOLE
+from gpupool.base.units import MIB, WHOLE, format_mib
 from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape, Sharing
-from gpupool.model.job import LIVE, JobState
+from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.snapshot import ClassKey, Waiting
-from gpupool.store.database import Write
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.jobs import JobIn, ShapeIn
@@ -42,12 +39,16 @@ _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.CARD_TOO_SMALL: LargerThanAnyCard,
 }
 
-_NEW_JOBS = jobs.insert().returning(jobs.c.id, sort_by_parameter_order=True)
-_NEW_LAUNCH = launches.insert()
-_LIVE_JOB = sa.select(jobs.c.public_id, jobs.c.state).where(
-    jobs.c.tenant_id == sa.bindparam("tenant"), jobs.c.state.in_(LIVE)
-)
-_TAKEN = sa.union_all(*(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name in (jobs.c.name, jobs.c.array_name)))
+
+@dataclass(frozen=True)
+class Part:
+    """The jobs of a submission that are alike: one claim, one command. `first` is the number of the first of them."""
+
+    shape: Shape
+    command: list[str]
+    first: int
+    count: int
+    role: Role | None = None
 
 
 @dataclass(frozen=True)
@@ -58,58 +59,113 @@ class Submission:
     tenant: str
     project: str
     user_id: int
-    shape: Shape
+    parts: tuple[Part, ...]
     priority: int
     max_seconds: int | None
     names: tuple[str, ...]
     array: str | None
     public_ids: tuple[str, ...]
     attached: bool
-    command: list[str]
     launch: dict[str, Any]
+    preemptible: bool = False
+    requeue: bool = False
+    reservation: str | None = None
+    gang: Gang | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return self.parts[0].shape
+
+    @property
+    def key(self) -> ClassKey:
+        gang = self.gang.id if self.gang else ""
+        return ClassKey(self.tenant, self.priority, self.shape, self.max_seconds, gang, self.reservation)
 
     def waiting(self, now_ns: int) -> Waiting:
-        return Waiting(self.tenant, self.priority, self.shape, self.public_ids, len(self.public_ids), now_ns)
+        return Waiting(
+            self.tenant,
+            self.priority,
+            self.shape,
+            self.public_ids,
+            len(self.public_ids),
+            now_ns,
+            seconds=self.max_seconds,
+            gang=self.gang,
+            reservation=self.reservation,
+        )
 
     def queued(self, now_ns: int) -> list[Queued]:
-        key = ClassKey(self.tenant, self.priority, self.shape)
-        return [Queued(job, key, now_ns) for job in self.public_ids]
+        return [Queued(job, self.key, now_ns, self.gang) for job in self.public_ids]
 
 
 def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:
     """The submission, or the refusal with its numbers. Writes nothing."""
     shape = check_shape(body.shape)
+    group, parts = _parts(body, shape)
     view = mirror.snapshot()
     view_of = view.tenants[tenant.name]
-    typed = body.shape.memory_typed
-    refuse(judge(shape, view_of, view.cards, tenant_name=tenant.name, memory_typed=typed))
-    array = body.array
-    if array is not None and body.attached:
-        raise BadOption("an array cannot be attached to a terminal", hint="use  gpupool submit --array")
-    if array is not None and not body.wait:
-        raise BadOption("--no-wait is for one job, not for an array", hint="leave out --no-wait")
-    public_ids = tuple(new_id("j") for _ in range(array or 1))
-    name = check_name(body.name, "job name") if body.name else _name_from(body.launch.argv[0], public_ids[0])
+    for part in parts:
+        typed = body.shape.memory_typed if part.shape == shape else None
+        refuse(judge(part.shape, view_of, view.cards, tenant_name=tenant.name, memory_typed=typed))
+    if body.reservation is not None:
+        mirror.check_reservation(body.reservation, tenant.name)
+    _check_together(body)
+    count = parts[-1].first + parts[-1].count
+    public_ids = tuple(new_id("j") for _ in range(count))
+    name = check_name(body.name, "job name") if body.name else _name_from(parts[0].command[0], public_ids[0])
+    many = body.array is not None or group is not None
+    gang = None if group is None else Gang(new_id("g"), group, public_ids)
     return Submission(
         tenant_id=tenant.id,
         tenant=tenant.name,
         project=check_name(body.project, "project") if body.project else DEFAULT_PROJECT,
         user_id=principal.user_id,
-        shape=shape,
+        parts=parts,
         priority=check_priority(body.priority, principal),
         max_seconds=body.max_seconds,
-        names=(name,) if array is None else tuple(f"{name}.{n}" for n in range(array)),
-        array=name if array is not None else None,
+        names=tuple(f"{name}.{n}" for n in range(count)) if many else (name,),
+        array=name if many else None,
         public_ids=public_ids,
         attached=body.attached,
-        command=body.launch.argv,
-        launch=_launch(body, run_as),
+        launch=_launch(body, run_as, parts),
+        preemptible=body.preemptible,
+        requeue=body.requeue,
+        reservation=body.reservation,
+        gang=gang,
     )
 
 
-def _launch(body: JobIn, run_as: RunAs | None) -> dict[str, Any]:
+def _check_together(body: JobIn) -> None:
+    """Options that exclude each other."""
+    what = "an array" if body.array is not None else "a gang" if body.gang is not None else None
+    if body.array is not None and body.gang is not None:
+        raise BadOption("an array of gangs cannot be submitted", hint="submit the gang as often as it is wanted")
+    if what and body.attached:
+        raise BadOption(f"{what} cannot be attached to a terminal", hint="use  gpupool submit")
+    if what and not body.wait:
+        raise BadOption(f"--no-wait is for one job, not for {what}", hint="leave out --no-wait")
+    if body.attached and (body.preemptible or body.requeue):
+        raise BadOption(
+            "a job that is attached to a terminal cannot be started again elsewhere",
+            hint="use  gpupool submit --preemptible, and gpupool logs -f",
+        )
+
+
+def _parts(body: JobIn, shape: Shape) -> tuple[Group | None, tuple[Part, ...]]:
+    if body.gang is None:
+        return None, (Part(shape, body.launch.argv, 0, body.array or 1),)
+    group, asked = gang_rows.check_gang(body.gang, check_shape, shape)
+    parts, first = list[Part](), 0
+    for role, wanted in zip(group.roles(), asked, strict=True):
+        parts.append(Part(role.shape, wanted.argv or body.launch.argv, first, role.desired, role))
+        first += role.desired
+    return group, tuple(parts)
+
+
+def _launch(body: JobIn, run_as: RunAs | None, parts: Sequence[Part]) -> dict[str, Any]:
     launch = body.launch.model_dump()
-    for text in (*body.launch.argv, body.launch.cwd, *body.launch.env, *body.launch.env.values()):
+    words = [word for part in parts for word in part.command]
+    for text in (*words, body.launch.cwd, *body.launch.env, *body.launch.env.values()):
         if "\0" in text:
             raise BadInput("a command or its environment holds a NUL character", hint="no program could be given it")
     if any("=" in name for name in body.launch.env):
@@ -129,6 +185,11 @@ def check_shape(asked: ShapeIn) -> Shape:
     size = asked.memory_bytes
     if size is not None and size < 1:
         raise BadQuantity(f"{size} bytes of memory is nothing", hint="ask for at least 1MiB")
+    if not 0 <= asked.cpu_milli <= 10**9 or asked.host_bytes < 0:
+        raise BadQuantity(
+            f"{asked.cpu_milli / 1000:g} processors and {format_mib(asked.host_bytes)} of main memory cannot be given",
+            hint="write --cpus 4 --host-memory 32GiB",
+        )
     return Shape(
         gpu_milli=asked.gpu_milli,
         memory_bytes=None if size is None else -(-size // MIB) * MIB,
@@ -136,6 +197,9 @@ def check_shape(asked: ShapeIn) -> Shape:
         model=asked.model,
         labels=tuple(sorted(asked.labels.items())),
         sharing=Sharing(asked.sharing),
+        cpu_milli=asked.cpu_milli,
+        host_bytes=-(-asked.host_bytes // MIB) * MIB,
+        within=gang_rows.within_of(asked.within),
     )
 
 
@@ -170,62 +234,3 @@ def _name_from(command: str, public_id: str) -> str:
     """A name from the command's file name and the end of the id: `python-x7q2`."""
     base = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in command.rsplit("/", 1)[-1])
     return check_name(f"{base.strip('._-')[:50] or 'job'}-{public_id[-4:]}")
-
-
-def insert(write: Write, submission: Submission, project_id: int) -> int:
-    """Write the claim, its jobs and how to launch them; the first job's key. Raises NameTaken and leaves nothing."""
-    _check_names_free(write, submission)
-    owner = {"tenant_id": submission.tenant_id, "project_id": project_id, "user_id": submission.user_id}
-    shape = submission.shape
-    claim_id = write.insert(
-        claims,
-        public_id=new_id("c"),
-        gpu_milli=shape.gpu_milli,
-        memory_bytes=shape.memory_bytes,
-        cards=shape.count,
-        model=shape.model,
-        labels=dict(shape.labels),
-        sharing=shape.sharing,
-        priority=submission.priority,
-        max_seconds=submission.max_seconds,
-        submitted_ns=write.now_ns,
-        **owner,
-    )
-    rows = [
-        {
-            "public_id": public_id,
-            "claim_id": claim_id,
-            "name": name,
-            "array_name": submission.array,
-            "array_index": None if submission.array is None else n,
-            "state": JobState.PENDING,
-            "attached": submission.attached,
-            "command": submission.command,
-            "submitted_ns": write.now_ns,
-            **owner,
-        }
-        for n, (public_id, name) in enumerate(zip(submission.public_ids, submission.names, strict=True))
-    ]
-    made = write.execute(_NEW_JOBS, rows).scalars().all()
-    write.execute(_NEW_LAUNCH, [{"job_id": job, "spec": submission.launch} for job in made])
-    name = submission.array or submission.names[0]
-    data = {"name": name, "count": len(rows), "share": str(shape), **_for_replay(submission)}
-    write.event("job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data)
-    return int(made[0])
-
-
-def _for_replay(submission: Submission) -> dict[str, Any]:
-    """What a replay of the event log needs to ask the same again; what says nothing is left out."""
-    shape = {name: value for name, value in asdict(submission.shape).items() if value}
-    limit = {} if submission.max_seconds is None else {"max_seconds": submission.max_seconds}
-    return {"shape": shape, "priority": submission.priority, **limit}
-
-
-def _check_names_free(write: Write, submission: Submission) -> None:
-    name = submission.array or submission.names[0]
-    taken = write.execute(_TAKEN, {"tenant": submission.tenant_id, "wanted": name}).first()
-    if taken is not None:
-        raise NameTaken(
-            f"a job named {name} is {taken.state} already ({taken.public_id})",
-            hint=f"choose another --name, or end it with  gpupool stop {name}",
-        )

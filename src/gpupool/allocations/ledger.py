@@ -13,8 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.mirror import CardNote
-from gpupool.allocations.tables import allocations, jobs, seats
+from gpupool.allocations.held import held_of, read_held
+from gpupool.allocations.notes import CardNote, Granted, HostNote
+from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.errors import StaleGeneration
 from gpupool.base.ids import new_id
 from gpupool.base.units import MIB
@@ -31,9 +32,23 @@ from gpupool.tenancy.tables import tenants
 Row = sa.Row[Any]
 
 # Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
-_PENDING = sa.select(
-    jobs.c.id, jobs.c.public_id, jobs.c.claim_id, jobs.c.tenant_id, jobs.c.project_id, jobs.c.user_id, jobs.c.name
-).where(jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)), jobs.c.state == JobState.PENDING)
+_PENDING = (
+    sa.select(
+        jobs.c.id.label("job_id"),
+        jobs.c.public_id.label("job"),
+        jobs.c.claim_id,
+        jobs.c.name,
+        jobs.c.launcher,
+        jobs.c.stop_requested,
+        claims,
+        tenants.c.name.label("tenant"),
+        gangs.c.public_id.label("gang"),
+    )
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .where(jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)), jobs.c.state == JobState.PENDING)
+)
 _START_JOBS = (
     jobs.update()
     .where(jobs.c.id.in_(sa.bindparam("ids", expanding=True)))
@@ -62,6 +77,29 @@ _FREE_CARD = (
         shares=devices.c.shares - sa.bindparam("fewer"),
         generation=devices.c.generation + 1,
     )
+)
+_HOST = (
+    nodes.update()
+    .where(nodes.c.name == sa.bindparam("node"))
+    .values(
+        used_cpu_milli=nodes.c.used_cpu_milli + sa.bindparam("cpu"),
+        used_host_bytes=nodes.c.used_host_bytes + sa.bindparam("bytes"),
+        generation=nodes.c.generation + 1,
+    )
+    .returning(nodes.c.name, nodes.c.used_cpu_milli, nodes.c.used_host_bytes, nodes.c.generation, nodes.c.facts)
+)
+_HELD_OF_HOSTS = (
+    sa.select(
+        nodes.c.name,
+        sa.func.sum(allocations.c.cpu_milli).label("cpu"),
+        sa.func.sum(allocations.c.host_bytes).label("bytes"),
+    )
+    .join(nodes, nodes.c.id == allocations.c.node_id)
+    .where(
+        allocations.c.id.in_(sa.bindparam("allocations", expanding=True)),
+        sa.or_(allocations.c.cpu_milli != 0, allocations.c.host_bytes != 0),
+    )
+    .group_by(nodes.c.name)
 )
 _CARDS = sa.select(
     devices.c.id,
@@ -104,38 +142,59 @@ _HOLD = (
 )
 
 
-@dataclass(frozen=True)
-class Granted:
-    """What a transaction changed, for the mirror."""
-
-    jobs: tuple[str, ...]
-    cards: tuple[CardNote, ...]
-    tenants: tuple[Row, ...]
-
-
 def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> tuple[Granted, tuple[str, ...]]:
     """Write placements; also the jobs that no longer wait. Raises StaleGeneration and leaves nothing.
 
-    All or nothing: a card whose row is not the one that was read fails the whole plan.
+    All or nothing: a card whose row is not the one that was read fails the whole plan. A gang of which a member that
+    was to start is gone is left out as a whole.
     """
     pending = _pending(write, [placement.job for placement in placements]) if placements else {}
-    valid = [placement for placement in placements if placement.job in pending]
     gone = tuple(placement.job for placement in placements if placement.job not in pending)
+    broken = {placement.gang for placement in placements if placement.gang and placement.job not in pending}
+    valid = [one for one in placements if one.job in pending and one.gang not in broken]
     if not valid:
-        return Granted((), (), ()), gone
+        return Granted(), gone
     cards = _take_cards(write, valid)
+    hosts = _take_hosts(write, valid, pending)
     by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
     for placement in valid:
-        held = by_tenant[pending[placement.job].tenant_id]
-        held["milli"] += sum(seat.gpu_milli for seat in placement.seats)
-        held["bytes"] += sum(seat.memory_bytes for seat in placement.seats)
+        taken = by_tenant[pending[placement.job].tenant_id]
+        taken["milli"] += sum(seat.gpu_milli for seat in placement.seats)
+        taken["bytes"] += sum(seat.memory_bytes for seat in placement.seats)
     _insert(write, metering, valid, pending, cards)
     _start_jobs(write, valid, pending)
-    return Granted(tuple(placement.job for placement in valid), _notes(cards.values()), hold(write, by_tenant)), gone
+    held = tuple(held_of(pending[one.job], one.seats, write.now_ns) for one in valid)
+    names = tuple(placement.job for placement in valid)
+    return Granted(names, _notes(cards.values()), hold(write, by_tenant), hosts, held), gone
 
 
 def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:
-    return {row.public_id: row for row in write.execute(_PENDING, {"jobs": list(wanted)})}
+    return {row.job: row for row in write.execute(_PENDING, {"jobs": list(wanted)})}
+
+
+def _take_hosts(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> tuple[HostNote, ...]:
+    """Add to what is held of the nodes' processors and main memory. Raises StaleGeneration where a node has less."""
+    taken: dict[str, Counter[str]] = defaultdict(Counter)
+    for placement in placements:
+        job = pending[placement.job]
+        if job.cpu_milli or job.host_bytes:
+            taken[placement.node].update(cpu=job.cpu_milli, bytes=job.host_bytes)
+    rows = [write.execute(_HOST, {"node": node, **use}).one() for node, use in taken.items()]
+    for row in rows:
+        has = 1000 * int(row.facts.get("cpu_count") or 0), int(row.facts.get("memory_bytes") or 0)
+        if row.used_cpu_milli > has[0] or row.used_host_bytes > has[1]:
+            raise StaleGeneration(f"node {row.name} has less than was planned with", hint="plan again")
+    return _host_notes(rows)
+
+
+def _host_notes(rows: Iterable[Row]) -> tuple[HostNote, ...]:
+    return tuple(HostNote(row.name, row.used_cpu_milli, row.used_host_bytes, row.generation) for row in rows)
+
+
+def _free_hosts(write: Write, allocation_ids: Sequence[int]) -> tuple[HostNote, ...]:
+    held = write.execute(_HELD_OF_HOSTS, {"allocations": list(allocation_ids)}).all()
+    less = [{"node": row.name, "cpu": -row.cpu, "bytes": -row.bytes} for row in held]
+    return _host_notes(write.execute(_HOST, one).one() for one in less)
 
 
 def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, Row]:
@@ -164,7 +223,7 @@ def _insert(
         [
             {
                 "public_id": new_id("a"),
-                "job_id": pending[placement.job].id,
+                "job_id": pending[placement.job].job_id,
                 "claim_id": pending[placement.job].claim_id,
                 "node_id": cards[placement.seats[0].device].node_id,
                 "state": AllocationState.GRANTED,
@@ -172,6 +231,9 @@ def _insert(
                 "why": placement.why[:200],
                 "work_seq": generation,
                 "granted_ns": write.now_ns,
+                "cpu_milli": pending[placement.job].cpu_milli,
+                "host_bytes": pending[placement.job].host_bytes,
+                "held_back": pending[placement.job].launcher,
             }
             for placement in placements
         ],
@@ -184,14 +246,14 @@ def _insert(
             where = {"allocation_id": allocation, "device_id": cards[seat.device].id, "gpu_milli": seat.gpu_milli}
             taken.append({**where, "memory_bytes": seat.memory_bytes})
             owner = {"tenant_id": job.tenant_id, "project_id": job.project_id, "user_id": job.user_id}
-            metered.append({**where, **owner, "job_id": job.id, "memory_mib": seat.memory_bytes // MIB})
+            metered.append({**where, **owner, "job_id": job.job_id, "memory_mib": seat.memory_bytes // MIB})
     write.execute(_NEW_SEAT, taken)
     metering.open_seats(write, metered)
     write.announce(*(("node", card.agent) for card in cards.values()))
 
 
 def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> None:
-    write.execute(_START_JOBS, {"ids": [row.id for row in pending.values()], "placed": write.now_ns})
+    write.execute(_START_JOBS, {"ids": [pending[one.job].job_id for one in placements], "placed": write.now_ns})
     for placement in placements:
         job = pending[placement.job]
         write.event(
@@ -203,10 +265,15 @@ def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str
         write.announce(("job", placement.job))
 
 
-def give_back(write: Write, metering: Metering, fleet: Fleet, tenant_of: Mapping[int, int]) -> Granted:
-    """Release allocations that are held, given with their tenants: seats, cards, holdings and the meter."""
+def give_back(
+    write: Write, metering: Metering, fleet: Fleet, tenant_of: Mapping[int, int], returned: Iterable[str] = ()
+) -> Granted:
+    """Release allocations that are held, given with their tenants: seats, cards, hosts, holdings and the meter.
+
+    `returned` are their jobs.
+    """
     if not tenant_of:
-        return Granted((), (), ())
+        return Granted()
     freed: dict[int, Counter[str]] = defaultdict(Counter)
     by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
     for seat in write.execute(_SEATS, {"allocations": list(tenant_of)}):
@@ -214,13 +281,14 @@ def give_back(write: Write, metering: Metering, fleet: Fleet, tenant_of: Mapping
         freed[seat.device_id].update(use, shares=1)
         by_tenant[tenant_of[seat.allocation_id]].subtract(use)
     _free_cards(write, freed)
+    hosts = _free_hosts(write, list(tenant_of))
     write.execute(_RELEASE, {"ids": list(tenant_of), "released": write.now_ns})
     metering.close_allocations(write, tenant_of)
     write.touch_ledger()
     fleet.settle(write, list(freed))
     write.announce("queue")
     notes = _notes(write.execute(_CARDS_BY_ID, {"cards": list(freed)}))
-    return Granted((), notes, hold(write, by_tenant))
+    return Granted((), notes, hold(write, by_tenant), hosts, returned=tuple(returned))
 
 
 def _free_cards(write: Write, freed: dict[int, Counter[str]]) -> None:
@@ -244,7 +312,9 @@ class Resize:
     size_before: int
 
 
-def resize(write: Write, metering: Metering, allocation: int, tenant: int, changes: Sequence[Resize]) -> Granted:
+def resize(
+    write: Write, metering: Metering, job: str, allocation: int, tenant: int, changes: Sequence[Resize]
+) -> Granted:
     """Write new sizes of all seats of a held allocation under a new generation; whether they fit was checked."""
     _free_cards(write, {change.card: Counter(_less(change)) for change in changes})
     where = {"allocation": allocation}
@@ -259,7 +329,8 @@ def resize(write: Write, metering: Metering, allocation: int, tenant: int, chang
         less.update(_less(change))
     more = Counter({key: -value for key, value in less.items()})
     notes = _notes(write.execute(_CARDS_BY_ID, {"cards": [change.card for change in changes]}))
-    return Granted((), notes, hold(write, {tenant: more}))
+    held = tuple(read_held(write.connection, [job]))
+    return Granted((), notes, hold(write, {tenant: more}), held=held)
 
 
 def _less(change: Resize) -> dict[str, int]:

@@ -11,25 +11,26 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import IS_LIVE, claims, jobs
+from gpupool.allocations.columns import cards_of, read_rows
+from gpupool.allocations.held import Held, read_held
+from gpupool.allocations.notes import CardNote, Granted, HostNote
+from gpupool.allocations.waiting import Queued, read_waiting
+from gpupool.base.errors import NotFound
 from gpupool.base.units import WHOLE
-from gpupool.fleet.tables import devices, nodes
-from gpupool.model.claim import Shape, Sharing
-from gpupool.model.device import DeviceState, Health
+from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Quota
+from gpupool.model.reservation import Reservation
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
-    CARD_STATUS,
     Cards,
-    CardStatus,
     ClassKey,
+    Running,
     Snapshot,
     TenantView,
     Waiting,
@@ -38,23 +39,6 @@ from gpupool.tenancy.tables import tenants
 
 HEADS = 64
 """Jobs of one class that a snapshot names: as many as one plan places."""
-
-
-@dataclass(frozen=True)
-class Queued:
-    """A job that waits."""
-
-    job: str
-    key: ClassKey
-    submitted_ns: int
-
-
-@dataclass(frozen=True)
-class CardNote:
-    uuid: str
-    used_milli: int
-    used_bytes: int
-    generation: int
 
 
 class Mirror:
@@ -69,6 +53,12 @@ class Mirror:
         self._tenant_generation: dict[str, int] = {}
         self._cards: Cards | None = None
         self._index: dict[str, int] = {}
+        self._node_at: dict[str, int] = {}
+        self._node_generation: dict[str, int] = {}
+        self._gangs: dict[str, Gang] = {}
+        self._held: dict[str, Held] = {}
+        self._running: dict[str, Running] = {}
+        self._reservations: tuple[Reservation, ...] = ()
         self.generation = 0
 
     # --- reading the truth -------------------------------------------------------------
@@ -80,17 +70,20 @@ class Mirror:
             self.load_tenants(connection)
             self._queue.clear()
             self._key_of.clear()
-            self.enqueue(_waiting_jobs(connection))
+            self._gangs.clear()
+            self.enqueue(read_waiting(connection))
+            self._held.clear()
+            self._running.clear()
+            self.note_held(read_held(connection))
 
     def load_cards(self, connection: sa.Connection) -> None:
-        rows = connection.execute(
-            sa.select(devices, nodes.c.name.label("node"), nodes.c.labels)
-            .join(nodes, nodes.c.id == devices.c.node_id)
-            .order_by(nodes.c.id, devices.c.idx)
-        ).all()
+        rows = read_rows(connection)
         with self.lock:
-            self._cards = _columns(rows)
+            self._cards = cards_of(rows)
             self._index = {uuid: n for n, uuid in enumerate(self._cards.uuids)}
+            self._node_at = {name: n for n, name in enumerate(self._cards.nodes)}
+            self._node_generation = {row.node: row.node_generation for row in rows}
+            self.note_held(list(self._held.values()))
 
     def load_tenants(self, connection: sa.Connection) -> None:
         with self.lock:
@@ -109,6 +102,8 @@ class Mirror:
                 queue[item.job] = item.submitted_ns
                 queue.move_to_end(item.job, last=not again)
                 self._key_of[item.job] = item.key
+                if item.gang is not None:
+                    self._gangs[item.gang.id] = item.gang
             self.generation += 1
 
     def dequeue(self, gone: Iterable[str]) -> None:
@@ -119,7 +114,18 @@ class Mirror:
                     self._queue[key].pop(job, None)
                     if not self._queue[key]:
                         del self._queue[key]
+                        self._gangs.pop(key.gang, None)
             self.generation += 1
+
+    def note_granted(self, granted: Granted) -> None:
+        """Everything that one transaction changed of cards, hosts, tenants and holders."""
+        with self.lock:
+            self.note_cards(granted.cards)
+            self.note_hosts(granted.hosts)
+            for row in granted.tenants:
+                self.note_tenant(row)
+            self.note_returned(granted.returned)
+            self.note_held(granted.held)
 
     def note_cards(self, notes: Iterable[CardNote]) -> None:
         with self.lock:
@@ -127,6 +133,42 @@ class Mirror:
                 at = self._index.get(note.uuid)
                 if self._cards is not None and at is not None:
                     _note_card(self._cards, at, note)
+            self.generation += 1
+
+    def note_hosts(self, notes: Iterable[HostNote]) -> None:
+        with self.lock:
+            for note in notes:
+                at = self._node_at.get(note.node)
+                hosts = self._cards.hosts if self._cards is not None else None
+                if hosts is not None and at is not None and self._node_generation[note.node] < note.generation:
+                    hosts.free_cpu_milli[at] = hosts.cpu_milli[at] - note.used_cpu_milli
+                    hosts.free_memory_bytes[at] = hosts.memory_bytes[at] - note.used_bytes
+                    self._node_generation[note.node] = note.generation
+            self.generation += 1
+
+    def note_held(self, held: Iterable[Held]) -> None:
+        """Jobs that hold seats from now on, or hold others than before."""
+        with self.lock:
+            for one in held:
+                self._held[one.job] = one
+                running = one.running(self._index, None)
+                if running is None:
+                    self._running.pop(one.job, None)
+                else:
+                    self._running[one.job] = running
+            self.generation += 1
+
+    def note_leaving(self, gone: Iterable[str]) -> None:
+        """Jobs that were asked to end: nobody need preempt them any more."""
+        with self.lock:
+            self.note_held([replace(self._held[job], leaving=True) for job in gone if job in self._held])
+
+    def note_returned(self, gone: Iterable[str]) -> None:
+        """Jobs that hold nothing any more."""
+        with self.lock:
+            for job in gone:
+                self._held.pop(job, None)
+                self._running.pop(job, None)
             self.generation += 1
 
     def note_tenant(self, row: Any) -> None:
@@ -151,10 +193,35 @@ class Mirror:
                 free_bytes=self._cards.free_bytes.copy(),
                 generation=self._cards.generation.copy(),
             )
-            waiting = tuple(_as_waiting(key, jobs_) for key, jobs_ in self._queue.items())
+            if cards.hosts is not None:
+                hosts = replace(
+                    cards.hosts,
+                    free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
+                    free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
+                )
+                cards = replace(cards, hosts=hosts)
+            waiting = [self._as_waiting(key, queue) for key, queue in self._queue.items()]
             return Snapshot(
-                self.generation, cards, dict(self._tenants), (*waiting, *([extra] if extra else [])), self.policy
+                self.generation,
+                cards,
+                dict(self._tenants),
+                (*waiting, *([extra] if extra else [])),
+                self.policy,
+                tuple(self._running.values()),
+                self._reservations,
             )
+
+    def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
+        gang = self._gangs.get(key.gang)
+        heads = tuple(islice(queue, None if gang else HEADS))
+        ages = tuple(queue[job] for job in heads)
+        return waiting_of(key, heads, len(queue), ages, gang)
+
+    def check_reservation(self, name: str, tenant: str) -> None:
+        """Raises NotFound where the tenant has no reservation of that name that is not over."""
+        with self.lock:
+            if not any(one.name == name and one.tenant == tenant for one in self._reservations):
+                raise NotFound(f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list")
 
     def key_of(self, job: str) -> ClassKey | None:
         with self.lock:
@@ -182,20 +249,9 @@ def quota_of(row: Any) -> Quota:
     return Quota(row.nominal_milli, row.borrowing_milli, row.nominal_memory_bytes, row.borrowing_memory_bytes)
 
 
-def shape_of(row: Any) -> Shape:
-    """The shape in a row of `claims`."""
-    return Shape(
-        row.gpu_milli, row.memory_bytes, row.cards, row.model, tuple(sorted(row.labels.items())), Sharing(row.sharing)
-    )
-
-
-def _as_waiting(key: ClassKey, queue: Mapping[str, int]) -> Waiting:
-    heads = tuple(islice(queue, HEADS))
-    ages = tuple(queue[job] for job in heads)
-    return waiting_of(key, heads, len(queue), ages)
-
-
-def waiting_of(key: ClassKey, heads: tuple[str, ...], count: int, ages: tuple[int, ...]) -> Waiting:
+def waiting_of(
+    key: ClassKey, heads: tuple[str, ...], count: int, ages: tuple[int, ...], gang: Gang | None = None
+) -> Waiting:
     """A class of the queue as a snapshot has it; `ages` are when its heads were submitted, oldest first."""
     return Waiting(
         key.tenant,
@@ -206,52 +262,6 @@ def waiting_of(key: ClassKey, heads: tuple[str, ...], count: int, ages: tuple[in
         ages[0],
         ages,
         seconds=key.seconds,
+        gang=gang,
         reservation=key.reservation,
     )
-
-
-def _waiting_jobs(connection: sa.Connection) -> list[Queued]:
-    rows = connection.execute(
-        sa.select(jobs.c.public_id.label("job"), claims, tenants.c.name.label("tenant"))
-        .join(claims, claims.c.id == jobs.c.claim_id)
-        .join(tenants, tenants.c.id == jobs.c.tenant_id)
-        .where(jobs.c.state == "pending", IS_LIVE)
-        .order_by(jobs.c.id)
-    )
-    return [Queued(row.job, ClassKey(row.tenant, row.priority, shape_of(row)), row.submitted_ns) for row in rows]
-
-
-def _columns(rows: Iterable[Any]) -> Cards:
-    rows = list(rows)
-    models = tuple(dict.fromkeys(row.model for row in rows))
-    names = tuple(dict.fromkeys(row.node for row in rows))
-    labels = {row.node: row.labels for row in rows}
-    model_at, node_at = ({name: n for n, name in enumerate(seq)} for seq in (models, names))
-
-    def column(values: Iterable[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.fromiter(values, dtype=np.int64, count=len(rows))
-
-    return Cards(
-        uuids=tuple(row.uuid for row in rows),
-        models=models,
-        nodes=names,
-        node_labels=tuple(labels[name] for name in names),
-        model=column(model_at[row.model] for row in rows),
-        node=column(node_at[row.node] for row in rows),
-        status=column(CARD_STATUS.index(card_status(row.state, row.health)) for row in rows),
-        memory_bytes=column(row.memory_bytes for row in rows),
-        free_milli=column(WHOLE - row.used_milli for row in rows),
-        free_bytes=column(row.memory_bytes - row.used_bytes for row in rows),
-        generation=column(row.generation for row in rows),
-    )
-
-
-def card_status(state: str, health: str) -> CardStatus:
-    """What a card's state and health mean for placing."""
-    if state == DeviceState.DRAINING:
-        return CardStatus.DRAINING
-    if state == DeviceState.OBSERVED:
-        return CardStatus.NOT_ADOPTED
-    if state == DeviceState.LOST or health == Health.FAILED:
-        return CardStatus.UNHEALTHY
-    return CardStatus.OPEN

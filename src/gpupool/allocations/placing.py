@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpupool.allocations.ledger import Granted, grant, read_cards
-from gpupool.allocations.mirror import Mirror, Queued
+from gpupool.allocations.ledger import grant, read_cards
+from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.notes import Granted
+from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.model.claim import Rejection
@@ -241,7 +243,5 @@ class Placer:
             self._mirror.note_cards(read_cards(connection, uuids))
 
     def _settle(self, granted: Granted, gone: Sequence[str]) -> None:
-        self._mirror.note_cards(granted.cards)
-        for row in granted.tenants:
-            self._mirror.note_tenant(row)
+        self._mirror.note_granted(granted)
         self._mirror.dequeue([*granted.jobs, *gone])

@@ -13,27 +13,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.ledger import Granted, give_back
-from gpupool.allocations.mirror import Queued, shape_of
+from gpupool.allocations import together
+from gpupool.allocations.ledger import give_back
+from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, launches
+from gpupool.allocations.together import LOST_TIMES, SENT_BACK, STOP_REASONS
+from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, JobState, may
-from gpupool.scheduling.snapshot import ClassKey
 from gpupool.store.database import Write
-from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import ReportIn
 
 Row = sa.Row[Any]
-
-STOP_REASONS = {
-    "user": "stopped by its user",
-    "admin": "stopped by an administrator",
-    "lease": "its client went away and did not come back in time",
-    "down": "stopped with the pool",
-}
 
 # Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
 _FOUND = (
@@ -52,8 +46,14 @@ _FOUND = (
         jobs.c.tenant_id,
         jobs.c.claim_id,
         jobs.c.stop_requested,
+        jobs.c.gang_id,
+        jobs.c.launcher,
+        jobs.c.preemptions,
+        claims.c.preemptible,
+        claims.c.requeue,
     )
     .join(jobs, jobs.c.id == allocations.c.job_id)
+    .join(claims, claims.c.id == jobs.c.claim_id)
     .join(nodes, nodes.c.id == allocations.c.node_id)
     .where(
         allocations.c.public_id.in_(sa.bindparam("allocations", expanding=True)),
@@ -70,9 +70,14 @@ class Told:
     """What a batch of reports changed, for the mirror."""
 
     stale: list[str] = field(default_factory=list)
-    granted: Granted = field(default_factory=lambda: Granted((), (), ()))
+    granted: Granted = field(default_factory=Granted)
     requeued: list[Queued] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    leaving: list[str] = field(default_factory=list)
+    """Other members of their gangs, asked to end."""
+    dequeued: list[str] = field(default_factory=list)
+    """Other members of their gangs that need not wait any more."""
+    returned: list[str] = field(default_factory=list)
     used: dict[str, int | None] = field(default_factory=dict)
     """Card memory in use by a job when its new limits came into force."""
 
@@ -98,11 +103,15 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
             _resized(write, row, report, told)
         elif report.state == "noticed":
             data = {"name": row.name, "found": report.reason}
-            write.event(f"fence.{report.notice or 'noticed'}", row.job, tenant_id=row.tenant_id, data=data)
+            kind = "job.unlimited" if report.notice == "host" else f"fence.{report.notice or 'noticed'}"
+            write.event(kind, row.job, tenant_id=row.tenant_id, data=data)
         else:
             release[row.allocation_id] = row.tenant_id
+            told.returned.append(row.job)
             _ended(write, row, report, told)
-    told.granted = give_back(write, metering, fleet, release)
+    told.granted = give_back(write, metering, fleet, release, told.returned)
+    if again := [job for job in told.returned if job not in told.ended]:
+        told.requeued = read_waiting(write.connection, again)
     return told
 
 
@@ -144,6 +153,7 @@ def _progress(write: Write, row: Row, report: ReportIn) -> None:
         return
     _set_job(write, row, {"state": new, "started_ns": _in_ledger_time(write, row, report.started_ns or write.now_ns)})
     write.event("job.running", row.job, tenant_id=row.tenant_id, data={"name": row.name})
+    together.release_launchers(write, row.gang_id)
 
 
 def _in_ledger_time(write: Write, row: Row, node_ns: int) -> int:
@@ -154,12 +164,13 @@ def _in_ledger_time(write: Write, row: Row, node_ns: int) -> int:
 
 def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
     """Nothing of the allocation is left on its node."""
-    if report.state == "not_started" and row.stop_requested is None:
-        _requeue(write, row, report, told)
-        return
-    state, reason = verdict(row.stop_requested, report)
     if row.state in ENDED:
         return
+    if _waits_again(write, row, report):
+        _requeue(write, row, report, told)
+        return
+    by_itself = row.stop_requested in SENT_BACK and not _was_stopped(report)
+    state, reason = verdict(None if by_itself else row.stop_requested, report)
     _set_job(
         write,
         row,
@@ -179,6 +190,25 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
     data = {"name": row.name, "state": str(state), "reason": reason, "exit_code": report.exit_code}
     write.event("job.ended", row.job, tenant_id=row.tenant_id, data=data)
     told.ended.append(row.job)
+    leaving, gone = together.end_gang(write, row, state)
+    told.leaving += leaving
+    told.dequeued += gone
+    told.ended += gone
+
+
+def _waits_again(write: Write, row: Row, report: ReportIn) -> bool:
+    """It never ran, or was ended to wait again, or was lost and asked for it."""
+    if row.stop_requested is None:
+        lost = report.state == "lost" and (row.requeue or row.preemptible) and row.preemptions < LOST_TIMES
+        again = report.state == "not_started" or lost
+    else:
+        again = row.stop_requested in SENT_BACK and _was_stopped(report)
+    return again and together.may_return(write, row)
+
+
+def _was_stopped(report: ReportIn) -> bool:
+    """It did not come to its own end before it was asked to."""
+    return report.state != "ended" or report.reason == "stopped"
 
 
 def verdict(stop_requested: str | None, report: ReportIn) -> tuple[JobState, str]:
@@ -207,15 +237,20 @@ def _signal_name(number: int) -> str:
 
 
 def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
-    """The node proved that the command never ran: the job waits again, where it stood."""
-    _set_job(write, row, {"state": JobState.PENDING, "reason": report.reason or "its node could not start it"})
-    claim = write.execute(
-        sa.select(claims, tenants.c.name.label("tenant"))
-        .join(tenants, tenants.c.id == claims.c.tenant_id)
-        .where(claims.c.id == row.claim_id)
-    ).one()
-    told.requeued.append(Queued(row.job, ClassKey(claim.tenant, claim.priority, shape_of(claim)), claim.submitted_ns))
-    write.event("job.requeued", row.job, tenant_id=row.tenant_id, data={"name": row.name, "reason": report.reason})
+    """The job waits again, where it stood, and with it its gang. How to launch it is kept, and so is its log."""
+    ran = row.state == JobState.RUNNING or report.state != "not_started"
+    reason = STOP_REASONS.get(row.stop_requested or "", report.reason or "its node could not start it")
+    values = {
+        "state": JobState.PENDING,
+        "reason": reason[:400],
+        "stop_requested": None,
+        "stop_grace_s": None,
+        "placed_ns": None,
+    }
+    _set_job(write, row, {**values, "started_ns": None, "preemptions": row.preemptions + ran})
+    data = {"name": row.name, "reason": reason, "ran": ran}
+    write.event("job.requeued", row.job, tenant_id=row.tenant_id, data=data)
+    told.leaving += together.regroup(write, row)
 
 
 def _set_job(write: Write, row: Row, values: dict[str, Any]) -> None:
@@ -223,63 +258,15 @@ def _set_job(write: Write, row: Row, values: dict[str, Any]) -> None:
     write.announce(("job", row.job))
 
 
-def request_stop(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> list[str]:
-    """Ask for the end of live jobs; those that only wait end at once. Public ids of the ones that did.
+def request_stop(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> tuple[list[str], list[str]]:
+    """Ask for the end of live jobs, and of the gangs they are in; those that only wait end at once.
 
-    A second request changes nothing but a shorter grace.
+    Public ids of the ones that did, and of those that were asked. A second request changes nothing but the grace.
     """
-    rows = write.execute(
-        sa.select(
-            jobs.c.id, jobs.c.public_id, jobs.c.name, jobs.c.state, jobs.c.tenant_id, jobs.c.stop_requested
-        ).where(jobs.c.id.in_(list(job_ids)), jobs.c.state.not_in(ENDED))
-    ).all()
-    waiting = [row for row in rows if row.state == JobState.PENDING]
-    working = [row for row in rows if row.state != JobState.PENDING]
-    _stop_waiting(write, waiting, why)
-    _stop_working(write, working, why, grace_s)
+    ids = together.whole_gangs(write, job_ids)
+    query = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state).where(jobs.c.id.in_(ids), jobs.c.state.not_in(ENDED))
+    rows = write.execute(query).all()
+    gone = together.stop_waiting(write, [row.id for row in rows if row.state == JobState.PENDING], why)
+    asked = together.stop_working(write, [row.id for row in rows if row.state != JobState.PENDING], why, grace_s)
     write.announce(*(("job", row.public_id) for row in rows))
-    if waiting:
-        write.announce("queue")
-    return [row.public_id for row in waiting]
-
-
-def _stop_waiting(write: Write, rows: Sequence[Row], why: str) -> None:
-    ids = [row.id for row in rows]
-    if not ids:
-        return
-    reason = STOP_REASONS.get(why, why)
-    write.execute(
-        jobs.update()
-        .where(jobs.c.id.in_(ids))
-        .values(
-            state=JobState.STOPPED,
-            reason=reason,
-            ended_ns=write.now_ns,
-            stop_requested=why,
-            generation=jobs.c.generation + 1,
-        )
-    )
-    write.execute(launches.delete().where(launches.c.job_id.in_(ids)))
-    for row in rows:
-        data = {"name": row.name, "state": "stopped", "reason": reason}
-        write.event("job.ended", row.public_id, tenant_id=row.tenant_id, data=data)
-
-
-def _stop_working(write: Write, rows: Sequence[Row], why: str, grace_s: int | None) -> None:
-    ids = [row.id for row in rows]
-    if not ids:
-        return
-    first = [row.id for row in rows if row.stop_requested is None]
-    write.execute(
-        jobs.update().where(jobs.c.id.in_(first)).values(stop_requested=why, generation=jobs.c.generation + 1)
-    )
-    if grace_s is not None:
-        write.execute(jobs.update().where(jobs.c.id.in_(ids)).values(stop_grace_s=grace_s))
-    held = sa.and_(allocations.c.job_id.in_(ids), allocations.c.state != AllocationState.RELEASED)
-    write.execute(
-        allocations.update().where(held).values(state=AllocationState.RELEASING, work_seq=write.touch_ledger())
-    )
-    agents = write.execute(
-        sa.select(nodes.c.agent).join(allocations, allocations.c.node_id == nodes.c.id).where(held).distinct()
-    ).scalars()
-    write.announce(*(("node", agent) for agent in agents))
+    return gone, asked

@@ -9,7 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import IS_LIVE, allocations, claims, jobs, launches, seats
+from gpupool.allocations.gangs import environment, within_out
+from gpupool.allocations.tables import IS_LIVE, allocations, claims, gangs, jobs, launches, seats
 from gpupool.base.errors import InvalidBody, NotFound
 from gpupool.base.ids import is_id
 from gpupool.base.units import format_share
@@ -39,6 +40,14 @@ _JOB = (
         claims.c.sharing,
         claims.c.priority,
         claims.c.max_seconds,
+        claims.c.cpu_milli,
+        claims.c.host_bytes,
+        claims.c.within_required,
+        claims.c.within_preferred,
+        claims.c.preemptible,
+        claims.c.requeue,
+        claims.c.reservation,
+        gangs.c.public_id.label("gang"),
         tenants.c.name.label("tenant"),
         projects.c.name.label("project"),
         users.c.name.label("user"),
@@ -47,6 +56,7 @@ _JOB = (
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .join(projects, projects.c.id == jobs.c.project_id)
     .join(users, users.c.id == jobs.c.user_id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
 )
 
 _ONE = _JOB.where(jobs.c.id == sa.bindparam("job"))
@@ -86,6 +96,12 @@ _WORK = (
         allocations.c.generation,
         allocations.c.applied_generation,
         allocations.c.work_seq,
+        allocations.c.cpu_milli,
+        allocations.c.host_bytes,
+        jobs.c.gang_id,
+        jobs.c.gang_rank,
+        jobs.c.gang_role,
+        jobs.c.preemptions,
         jobs.c.public_id.label("job"),
         jobs.c.name.label("job_name"),
         jobs.c.state,
@@ -110,8 +126,29 @@ _WORK = (
         nodes.c.agent == sa.bindparam("of_agent"),
         allocations.c.state != sa.literal_column("'released'"),
         allocations.c.work_seq > sa.bindparam("after"),
+        sa.not_(allocations.c.held_back),
     )
     .order_by(allocations.c.work_seq, allocations.c.id)
+)
+_GANGS = sa.select(gangs).where(gangs.c.id.in_(sa.bindparam("gangs", expanding=True)))
+_PLACED_MEMBERS = (
+    sa.select(
+        jobs.c.gang_id,
+        jobs.c.gang_rank,
+        jobs.c.launcher,
+        claims.c.cards,
+        nodes.c.name.label("node"),
+        nodes.c.agent,
+        nodes.c.facts,
+    )
+    .join(allocations, allocations.c.job_id == jobs.c.id)
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(nodes, nodes.c.id == allocations.c.node_id)
+    .where(
+        jobs.c.gang_id.in_(sa.bindparam("gangs", expanding=True)),
+        allocations.c.state != sa.literal_column("'released'"),
+    )
+    .order_by(jobs.c.gang_id, jobs.c.gang_rank)
 )
 """The states are the partial index's own words; see `tables.IS_LIVE`."""
 
@@ -134,7 +171,10 @@ def scope(principal: Principal) -> sa.ColumnElement[bool]:
 
 
 def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
-    """A job by id, by name (the live one, else the newest), or `last` (the caller's newest). Raises NotFound."""
+    """A job by id, by name (the live one, else the newest), or `last` (the caller's newest). Raises NotFound.
+
+    The name of an array or a gang is its first job.
+    """
     query, newest = sa.select(jobs).limit(1), jobs.c.id.desc()
     if is_id(named):
         query = query.where(scope(principal), jobs.c.public_id == named)
@@ -144,6 +184,9 @@ def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
         query = query.where(_in_tenants(principal), jobs.c.name == named)
         query = query.order_by(jobs.c.state.in_(ENDED), newest)
     row = connection.execute(query).one_or_none()
+    if row is None and not is_id(named) and named != "last":
+        first = sa.select(jobs).where(_in_tenants(principal), jobs.c.array_name == named)
+        row = connection.execute(first.order_by(jobs.c.submitted_ns.desc(), jobs.c.array_index).limit(1)).one_or_none()
     if row is None:
         raise _no_job(named)
     return row
@@ -329,6 +372,16 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         command=row.command,
         array=row.array_name,
         array_index=row.array_index,
+        cpu_milli=row.cpu_milli,
+        host_bytes=row.host_bytes,
+        within=within_out(row.within_required, row.within_preferred),
+        preemptible=row.preemptible,
+        requeue=row.requeue,
+        reservation=row.reservation,
+        gang=row.gang,
+        gang_rank=row.gang_rank,
+        gang_role=row.gang_role,
+        preemptions=row.preemptions,
         generation=row.generation,
         submitted_ns=row.submitted_ns,
         placed_ns=row.placed_ns,
@@ -345,12 +398,29 @@ def work_for(connection: sa.Connection, agent: str, after: int) -> tuple[int, li
     """What changed for the nodes of an agent since the cursor: the new cursor, and the allocations."""
     rows = connection.execute(_WORK, {"of_agent": agent, "after": after}).all()
     taken = _seats(connection, [row.id for row in rows])
-    return (rows[-1].work_seq if rows else after), [_work_out(row, taken[row.id]) for row in rows]
+    together = _gang_variables(connection, rows)
+    return (rows[-1].work_seq if rows else after), [_work_out(row, taken[row.id], together(row)) for row in rows]
 
 
-def _environment(row: Row, env: dict[str, str]) -> dict[str, str]:
-    """What the caller had, and which of an array's jobs this is."""
-    return env if row.array_index is None else {**env, "GPUPOOL_ARRAY_INDEX": str(row.array_index)}
+def _gang_variables(connection: sa.Connection, rows: Sequence[Row]) -> Callable[[Row], dict[str, str]]:
+    """What the members among these rows are told of their gangs; nothing for the others."""
+    ids = {"gangs": list({row.gang_id for row in rows if row.gang_id is not None})}
+    known = {gang.id: gang for gang in connection.execute(_GANGS, ids)} if ids["gangs"] else {}
+    placed: dict[int, list[Row]] = defaultdict(list)
+    for member in connection.execute(_PLACED_MEMBERS, ids) if known else ():
+        placed[member.gang_id].append(member)
+
+    def variables(row: Row) -> dict[str, str]:
+        return environment(known[row.gang_id], row, placed[row.gang_id]) if row.gang_id is not None else {}
+
+    return variables
+
+
+def _environment(row: Row, env: dict[str, str], together: dict[str, str]) -> dict[str, str]:
+    """What the caller had, and which of an array's or of a gang's jobs this is."""
+    if row.array_index is None:
+        return env
+    return {**env, **(together or {"GPUPOOL_ARRAY_INDEX": str(row.array_index)})}
 
 
 def _is_resized(row: Row) -> bool:
@@ -358,7 +428,7 @@ def _is_resized(row: Row) -> bool:
     return row.applied_generation is not None and row.applied_generation < row.generation
 
 
-def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
+def _work_out(row: Row, taken: Sequence[Row], together: dict[str, str]) -> WorkOut:
     spec = row.spec or {"argv": [], "cwd": "/", "env": {}, "umask": 0o022, "limits": {}, "run_as": None, "fence": True}
     stopping = row.allocation_state == AllocationState.RELEASING
     return WorkOut(
@@ -386,11 +456,14 @@ def _work_out(row: Row, taken: Sequence[Row]) -> WorkOut:
         ],
         argv=spec["argv"],
         cwd=spec["cwd"],
-        env=_environment(row, spec["env"]),
+        env=_environment(row, spec["env"], together),
         umask=spec["umask"],
         limits=spec["limits"],
         run_as=RunAs(**spec["run_as"]) if spec["run_as"] else None,
         attached=row.attached,
         max_seconds=row.max_seconds,
+        cpu_milli=row.cpu_milli,
+        host_bytes=row.host_bytes,
+        earlier_runs=row.preemptions,
         started=row.state == "running",
     )

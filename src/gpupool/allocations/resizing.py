@@ -13,8 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.ledger import Granted, Resize, resize
+from gpupool.allocations.ledger import Resize, resize
 from gpupool.allocations.mirror import quota_of
+from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, seats
 from gpupool.base.errors import (
     BadFraction,
@@ -129,11 +130,11 @@ def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted) ->
     changes = [_change(seat, wanted) for seat in taken]
     before = (taken[0].gpu_milli, taken[0].memory_bytes)
     if all((each.milli, each.size) == (each.milli_before, each.size_before) for each in changes):
-        return Done(Granted((), (), ()), False, job.generation, *before)
+        return Done(Granted(), False, job.generation, *before)
     for seat, change in zip(taken, changes, strict=True):
         _check_card(job, seat, change)
     _check_quota(write, job, changes)
-    granted = resize(write, metering, job.allocation_id, job.tenant_id, changes)
+    granted = resize(write, metering, job.public_id, job.allocation_id, job.tenant_id, changes)
     _tell(write, job_id, job, changes, before)
     return Done(granted, True, write.touch_ledger(), *before)
 

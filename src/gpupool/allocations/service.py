@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import intake, progress, reading
+from gpupool.allocations import inserting, intake, progress, reading
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
@@ -108,7 +108,7 @@ class Allocations:
 
     def _insert(self, write: Write, submission: intake.Submission) -> int:
         project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
-        return intake.insert(write, submission, project)
+        return inserting.insert(write, submission, project)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -183,8 +183,9 @@ class Allocations:
         if not job_ids:
             return
         with self.store.write() as write:
-            gone = progress.request_stop(write, job_ids, why, grace_s)
+            gone, asked = progress.request_stop(write, job_ids, why, grace_s)
         self.mirror.dequeue(gone)
+        self.mirror.note_leaving(asked)
         self.leases.drop(gone)
 
     def _lease_ended(self, public_ids: list[str]) -> None:
@@ -218,9 +219,7 @@ class Allocations:
             )
             if replay.pending() is not None:
                 write.answer(200, told.model_dump(mode="json"))
-        self.mirror.note_cards(done.granted.cards)
-        for tenant in done.granted.tenants:
-            self.mirror.note_tenant(tenant)
+        self.mirror.note_granted(done.granted)
         return self.resized(told)
 
     def resized(self, told: ResizedOut) -> ResizedOut:
@@ -281,9 +280,9 @@ class Allocations:
     def _take(self, agent: str, body: ReportsIn) -> list[str]:
         with self.store.write() as write:
             told = progress.take(write, self.metering, self.fleet, agent, body.reports)
-        self.mirror.note_cards(told.granted.cards)
-        for row in told.granted.tenants:
-            self.mirror.note_tenant(row)
+        self.mirror.note_granted(told.granted)
+        self.mirror.note_leaving(told.leaving)
+        self.mirror.dequeue(told.dequeued)
         if told.requeued:
             self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)

@@ -27,6 +27,27 @@ claims = sa.Table(
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("max_seconds", sa.BigInteger, nullable=True),
     sa.Column("submitted_ns", sa.BigInteger, nullable=False),
+    sa.Column(
+        "cpu_milli", sa.BigInteger, nullable=False, server_default="0", comment="of the node, for the whole claim"
+    ),
+    sa.Column("host_bytes", sa.BigInteger, nullable=False, server_default="0", comment="main memory of the node"),
+    sa.Column("within_required", sa.String(63), nullable=True, comment="level that its cards must share"),
+    sa.Column("within_preferred", sa.String(63), nullable=True),
+    sa.Column("preemptible", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("requeue", sa.Boolean, nullable=False, server_default=sa.false(), comment="start again when it is lost"),
+    sa.Column("reservation", sa.String(63), nullable=True, comment="name of the one whose cards it may use"),
+)
+
+gangs = sa.Table(
+    "gangs",
+    metadata,
+    # Jobs that start together or not at all; its members are the jobs that name it, in the order of their rank.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("name", sa.String(63), nullable=False),
+    sa.Column("spec", sa.JSON, nullable=False, comment="its roles and groups, see allocations.gangs"),
+    sa.Column("submitted_ns", sa.BigInteger, nullable=False),
 )
 
 jobs = sa.Table(
@@ -56,6 +77,11 @@ jobs = sa.Table(
     sa.Column("signal", sa.Integer, nullable=True),
     sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
     sa.Column("max_rss_bytes", sa.BigInteger, nullable=True),
+    sa.Column("gang_id", sa.ForeignKey("gangs.id"), nullable=True, index=True),
+    sa.Column("gang_rank", sa.Integer, nullable=True),
+    sa.Column("gang_role", sa.String(63), nullable=True),
+    sa.Column("launcher", sa.Boolean, nullable=False, server_default=sa.false(), comment="starts when its gang runs"),
+    sa.Column("preemptions", sa.Integer, nullable=False, server_default="0", comment="times it was sent back to wait"),
     sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),
     sa.Index("ix_jobs_tenant_id_array_name", "tenant_id", "array_name"),
     sa.Index("ix_jobs_ended_ns", "ended_ns"),
@@ -105,6 +131,11 @@ allocations = sa.Table(
     sa.Column("work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"),
     sa.Column("granted_ns", sa.BigInteger, nullable=False),
     sa.Column("released_ns", sa.BigInteger, nullable=True),
+    sa.Column("cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("host_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column(
+        "held_back", sa.Boolean, nullable=False, server_default=sa.false(), comment="a launcher's, until it may start"
+    ),
     sa.Index(
         "ix_allocations_node_work",
         "node_id",
@@ -127,14 +158,23 @@ seats = sa.Table(
 reservations = sa.Table(
     "reservations",
     metadata,
+    # Capacity held for a tenant from a time on; kept after its end, for the record.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("public_id", sa.String(16), nullable=False, unique=True),
     sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("user_id", sa.ForeignKey("users.id"), nullable=False, comment="who made it"),
+    sa.Column("name", sa.String(63), nullable=False),
     sa.Column("gpu_milli", sa.Integer, nullable=False),
     sa.Column("memory_bytes", sa.BigInteger, nullable=True),
     sa.Column("cards", sa.Integer, nullable=False),
     sa.Column("model", sa.String(63), nullable=True),
+    sa.Column("labels", sa.JSON, nullable=False),
+    sa.Column("replicas", sa.Integer, nullable=False, comment="that many nodes or places, each with this shape"),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("start_ns", sa.BigInteger, nullable=False),
     sa.Column("end_ns", sa.BigInteger, nullable=True),
+    sa.Column("every_ns", sa.BigInteger, nullable=True, comment="comes again after that long; null: once"),
+    sa.Column("until_ns", sa.BigInteger, nullable=True, comment="no repetition begins from then on"),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    sa.Index("ix_reservations_tenant_id_name", "tenant_id", "name"),
 )

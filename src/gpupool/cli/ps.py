@@ -24,7 +24,7 @@ def register(parser: Parser) -> None:
     all of it, more is borrowed; it is -- where nothing measures it.
     """
     parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]
-    parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, or of this array")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, array or gang")
     parser.add_argument("-a", "--all", action="store_true", help="also those that ended longer ago")
     parser.add_argument("--live", action="store_true", help="only those that wait, start or run")
     parser.add_argument(
@@ -109,6 +109,8 @@ COLUMNS = (
     Column("USER", lambda job: f"{job['tenant']}/{job['user']}"),
     Column("PROJECT", lambda job: job["project"], wide=True),
     Column("PRIORITY", lambda job: job["priority"], wide=True, right=True),
+    Column("GANG", lambda job: job["gang"] and f"{job['array']} {job['gang_role']}", wide=True),
+    Column("PREEMPTED", lambda job: job["preemptions"] or None, wide=True, right=True),
     Column("SHARING", lambda job: job["sharing"], wide=True),
     Column("FENCE", lambda job: job["fence"], wide=True),
     Column("SIMULATED", lambda job: {True: "SIMULATED", False: "no", None: None}[job["simulated"]], wide=True),

@@ -23,11 +23,23 @@ SHARE: tuple[Option, ...] = (
     (("--model",), "model", "value", "MODEL", "only cards of this model, e.g. H200"),
     (("--label",), "label", "append", "KEY=VALUE", "only nodes with this label; may be repeated"),
     (("--sharing",), "sharing", "value", "HOW", "fixed, burst or best-effort (default: fixed)"),
+    (("--cpus",), "cpus", "value", "N", "that many processors of the node as well, e.g. 4 or 0.5"),
+    (("--host-memory",), "host_memory", "value", "SIZE", "that much of the node's main memory as well, e.g. 32GiB"),
+    (
+        ("--topology",),
+        "topology",
+        "value",
+        "LEVEL",
+        "cards (of a gang: members) within one nvlink, numa, rack, ...; LEVEL,preferred to wish",
+    ),
 )
 JOB: tuple[Option, ...] = (
     (("--name",), "name", "value", "NAME", "name of the job (default: the command's, with a suffix)"),
     (("--priority",), "priority", "value", "RANK", "low, normal, high or -1000 to 1000 (default: normal)"),
     (("--max-time",), "max_time", "value", "TIME", "end the job after 90s, 30m, 2h, 1h30m"),
+    (("--preemptible",), "preemptible", "flag", None, "may be sent back to wait for jobs of higher priority"),
+    (("--requeue",), "requeue", "flag", None, "start again elsewhere when its card, node or supervisor is lost"),
+    (("--reservation",), "reservation", "value", "NAME", "may use what that reservation holds"),
     (("--tenant",), "tenant", "value", "TENANT", "on behalf of another tenant (admins)"),
     (("--project",), "project", "value", "PROJECT", "book it on this project of the tenant"),
     (("--no-wait",), "no_wait", "flag", None, "refuse instead of waiting when there is no room now"),
@@ -39,6 +51,9 @@ RUN: tuple[Option, ...] = (
 )
 SUBMIT: tuple[Option, ...] = (
     (("--array",), "array", "value", "N", "N jobs, NAME.0 to NAME.N-1; each finds its number in GPUPOOL_ARRAY_INDEX"),
+    (("--gang",), "gang", "value", "N", "N members, NAME.0 to NAME.N-1, that start together or not at all"),
+    (("--gang-min",), "gang_min", "value", "M", "start when M of them have room; the others join later (default: all)"),
+    (("--gang-file",), "gang_file", "value", "FILE", "a gang of roles with shares and commands of their own"),
     (("-o", "--output"), "output", "value", "FORMAT", "text or json (default: text)"),
 )  # fmt: skip
 
@@ -122,6 +137,15 @@ def body(options: Options, *, attached: bool, local: bool) -> dict[str, Any]:
         tenant=options.tenant,
         project=options.project,
         array=None if attached else getattr(options, "array", None),
+        cpus=options.cpus,
+        host_memory=options.host_memory,
+        topology=options.topology,
+        gang=None if attached else getattr(options, "gang", None),
+        gang_min=None if attached else getattr(options, "gang_min", None),
+        gang_file=None if attached else getattr(options, "gang_file", None),
+        reservation=options.reservation,
+        preemptible=options.preemptible,
+        requeue=options.requeue,
         wait=not options.no_wait,
         fence=not options.no_fence,
         attached=attached,

@@ -61,7 +61,8 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),
         ("max time", format_duration(job["max_seconds"]) if job["max_seconds"] else "no limit"),
-        ("array", job["array"] and f"{job['array']}, number {job['array_index']}"),
+        ("array", job["array"] and not job["gang"] and f"{job['array']}, number {job['array_index']}"),
+        *((name, value) for name, value in _asked_besides(job) if value),
         ("submitted", instant(job["submitted_ns"])),
         ("placed", instant(job["placed_ns"])),
         ("started", instant(job["started_ns"])),
@@ -73,6 +74,36 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("largest memory", mib(job["max_rss_bytes"])),
         ("command", shlex.join(job["command"])),
     ]
+
+
+def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """What few jobs ask for, shown where it was."""
+    member = f"{job['array']} ({job['gang']}), member {job['gang_rank']}, role {job['gang_role']}"
+    return [
+        ("gang", member if job["gang"] else None),
+        ("of its node", _of_node(job)),
+        ("near together", _near(job["within"])),
+        ("reservation", job["reservation"]),
+        ("may be preempted", _again(job)),
+    ]
+
+
+def _of_node(job: dict[str, Any]) -> str | None:
+    """Processors and main memory that it holds beside its cards."""
+    cpus = f"{job['cpu_milli'] / 1000:g} processors" if job["cpu_milli"] else ""
+    return " + ".join(part for part in (cpus, mib(job["host_bytes"]) if job["host_bytes"] else "") if part) or None
+
+
+def _near(within: dict[str, Any] | None) -> str | None:
+    words = [] if within is None else [f"{how}: {level}" for how, level in within.items() if level]
+    return ", ".join(words) or None
+
+
+def _again(job: dict[str, Any]) -> str | None:
+    """Whether it may be sent back to wait, and how often it was; nothing for a job that it does not concern."""
+    times = f"{many(job['preemptions'], 'time')} so far" if job["preemptions"] else ""
+    allowed = "yes" if job["preemptible"] else "only when it is lost" if job["requeue"] else ""
+    return ", ".join(part for part in (allowed, times) if part) or None
 
 
 def _use_facts(use: dict[str, Any] | None) -> list[tuple[str, object]]:

@@ -50,6 +50,15 @@ class Asked(TypedDict, total=False):
     name: str
     tenant: str
     project: str
+    cpus: float | str
+    host_memory: str
+    topology: str
+    gang: int
+    gang_min: int
+    gang_file: str
+    reservation: str
+    preemptible: bool
+    requeue: bool
     wait: bool
     fence: bool
     cwd: str
@@ -214,7 +223,7 @@ class Pool:
 
     def _body(self, command: str | Sequence[str], asked: Asked, *, array: int | None, attached: bool) -> dict[str, Any]:
         given: dict[str, Any] = dict(asked)
-        for key in ("gpu", "priority"):
+        for key in ("gpu", "priority", "cpus"):
             if key in given:
                 given[key] = str(given[key])
         given["labels"] = [f"{key}={value}" for key, value in given.get("labels", {}).items()]

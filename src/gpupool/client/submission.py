@@ -39,6 +39,15 @@ def job_body(
     tenant: str | None = None,
     project: str | None = None,
     array: str | int | None = None,
+    cpus: str | None = None,
+    host_memory: str | None = None,
+    topology: str | None = None,
+    gang: str | int | None = None,
+    gang_min: str | int | None = None,
+    gang_file: str | None = None,
+    reservation: str | None = None,
+    preemptible: bool = False,
+    requeue: bool = False,
     wait: bool = True,
     fence: bool = True,
     attached: bool = False,
@@ -50,7 +59,7 @@ def job_body(
 
     `local` says that the job will see this machine's files, so the command can be looked for.
     """
-    shape = _shape(gpu, memory, count, model, labels, sharing)
+    shape = share_shape(gpu, memory, count, model, labels, sharing) | host_shape(cpus, host_memory)
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -64,11 +73,55 @@ def job_body(
         body["max_seconds"] = parse_duration(max_time)
     if array is not None:
         body["array"] = whole_number(array, "--array", "a number of jobs", 100_000)
+    if reservation is not None:
+        body["reservation"] = check_name(reservation, "reservation")
+    body |= {key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given}
+    within = None if topology is None else parse_within(topology)
+    if gang is not None or gang_min is not None or gang_file is not None:
+        from gpupool.client.gang import gang_body
+
+        body |= gang_body(gang, gang_min, gang_file, within, array=array is not None, attached=attached)
+    elif within is not None:
+        shape["within"] = within
+    if not argv and gang_file is not None:
+        argv = first_command(body["gang"])
     body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
     return body
 
 
-def _shape(
+def first_command(group: Mapping[str, Any]) -> Sequence[str]:
+    """Of the first role that has one; none where none has."""
+    for part in group["parts"]:
+        found: Sequence[str] = part.get("argv") or () if "parts" not in part else first_command(part)
+        if found:
+            return found
+    return ()
+
+
+def host_shape(cpus: str | None, host_memory: str | None) -> dict[str, Any]:
+    """What is asked of the node beside its cards. Raises BadOption, BadQuantity."""
+    shape: dict[str, Any] = {}
+    if cpus is not None:
+        whole, _, part = cpus.strip().partition(".")
+        digits = whole + part
+        milli = int(whole or "0") * 1000 + int(part.ljust(3, "0")) if digits.isascii() and digits.isdigit() else 0
+        if not 0 < milli <= 10**9 or len(part) > 3:
+            raise BadOption(f"--cpus {cpus}: this is no number of processors", hint="write it like --cpus 4 or 0.5")
+        shape["cpu_milli"] = milli
+    if host_memory is not None:
+        shape["host_bytes"] = parse_memory(host_memory)
+    return shape
+
+
+def parse_within(text: str) -> dict[str, str]:
+    """`rack` is required, `rack,preferred` is not. Raises BadOption."""
+    level, _, how = text.partition(",")
+    if how not in ("", "required", "preferred") or not level:
+        raise BadOption(f"--topology {text!r} is not understood", hint="write --topology rack or rack,preferred")
+    return {how or "required": check_name(level, "topology level")}
+
+
+def share_shape(
     gpu: str | None, memory: str | None, count: str | int | None, model: str | None, labels: Iterable[str], sharing: str
 ) -> dict[str, Any]:
     if sharing not in SHARING:

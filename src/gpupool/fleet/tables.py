@@ -19,6 +19,9 @@ nodes = sa.Table(
     sa.Column("agent", sa.String(63), nullable=False, comment="who serves it: its own name, or its host's"),
     sa.Column("last_seen_ns", sa.BigInteger, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
+    # What the allocations on it add up to now; written with them, in one transaction.
+    sa.Column("used_cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("used_host_bytes", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 devices = sa.Table(

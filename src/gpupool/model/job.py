@@ -19,10 +19,11 @@ class JobState(StrEnum):
 _ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.STOPPED, JobState.LOST})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    # A job goes back from starting to pending when its node proved that the command never ran.
+    # A job goes back from starting to pending when its node proved that the command never ran, and from running when
+    # it was preempted, or lost and asked to start again.
     JobState.PENDING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
     JobState.STARTING: frozenset({JobState.PENDING, JobState.RUNNING}) | _ENDED,
-    JobState.RUNNING: _ENDED,
+    JobState.RUNNING: frozenset({JobState.PENDING}) | _ENDED,
     **{state: frozenset[JobState]() for state in sorted(_ENDED)},
 }
 

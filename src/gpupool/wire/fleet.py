@@ -138,6 +138,9 @@ class WorkOut(Wire):
     run_as: RunAs | None
     attached: bool
     max_seconds: int | None
+    cpu_milli: int = Field(0, description="processors that its cgroup lets it use, in thousandths; 0: any")
+    host_bytes: int = Field(0, description="main memory that its cgroup lets it use; 0: any")
+    earlier_runs: int = Field(0, description="so often the job ran before and was sent back to wait")
     started: bool = Field(description="the server has already heard that this job started")
 
 

@@ -13,6 +13,13 @@ Sharing = Literal["fixed", "burst", "best-effort"]
 Text = Annotated[str, Field(max_length=131072)]
 
 
+class WithinIn(Wire):
+    """How near together: the name of a level (`nvlink`, `numa`, …, `node`, or a level of the pool's nodes)."""
+
+    required: Name | None = None
+    preferred: Name | None = None
+
+
 class ShapeIn(Wire):
     """Per card; `count` cards on one node. Memory null: the same part of it as of the compute."""
 
@@ -23,6 +30,9 @@ class ShapeIn(Wire):
     model: str | None = Field(None, max_length=63)
     labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(default_factory=dict, max_length=32)
     sharing: Sharing = "fixed"
+    cpu_milli: int = Field(0, ge=-BIG, le=BIG, description="thousandths of processors of the node, for all its cards")
+    host_bytes: int = Field(0, ge=-BIG, le=BIG, description="main memory of the node, for all its cards")
+    within: WithinIn | None = None
 
 
 class LaunchIn(Wire):
@@ -37,6 +47,25 @@ class LaunchIn(Wire):
     )
 
 
+class RoleIn(Wire):
+    """`count` members of one shape and command; null: the job's own."""
+
+    name: Name
+    count: int = Field(ge=1, le=10_000)
+    minimum: int | None = Field(None, ge=1, le=10_000, description="that many start together; null: all")
+    launcher: bool = Field(False, description="its command starts when the other roles run")
+    shape: ShapeIn | None = None
+    argv: list[Text] | None = Field(None, min_length=1, max_length=4096)
+
+
+class GroupIn(Wire):
+    """Roles and groups that belong together, at most so far apart."""
+
+    name: Name
+    within: WithinIn | None = None
+    parts: list[RoleIn | GroupIn] = Field(min_length=1, max_length=1000)
+
+
 class JobIn(Wire):
     shape: ShapeIn
     launch: LaunchIn
@@ -49,6 +78,10 @@ class JobIn(Wire):
     attached: bool = Field(False, description="the client brings its terminal and must keep its lease")
     wait: bool = Field(True, description="false: refuse instead of waiting for room")
     fence: bool = True
+    preemptible: bool = Field(False, description="may be sent back to wait for claims of higher priority")
+    requeue: bool = Field(False, description="starts again when its card, node or supervisor is lost")
+    reservation: Name | None = Field(None, description="may also use what that reservation holds")
+    gang: GroupIn | None = Field(None, description="jobs NAME.0, NAME.1, … that start together or not at all")
 
 
 class SeatOut(Wire):
@@ -104,8 +137,18 @@ class JobOut(Wire):
     attached: bool = False
     attach_socket: str | None = Field(None, description="where an attached client brings its terminal")
     command: list[str] = Field(default_factory=list)
-    array: str | None = None
+    array: str | None = Field(None, description="of an array or of a gang: its name")
     array_index: int | None = None
+    cpu_milli: int = Field(0, description="thousandths of processors of its node")
+    host_bytes: int = Field(0, description="main memory of its node")
+    within: WithinIn | None = None
+    preemptible: bool = False
+    requeue: bool = False
+    reservation: str | None = None
+    gang: str | None = Field(None, description="the gang's id")
+    gang_rank: int | None = None
+    gang_role: str | None = None
+    preemptions: int = Field(0, description="times it was sent back to wait")
     generation: int
     submitted_ns: int
     placed_ns: int | None = None
@@ -119,7 +162,7 @@ class JobOut(Wire):
 
 
 class SubmittedOut(Wire):
-    """One job, or an array: `count` jobs named NAME.0, NAME.1, …; `first` is the first of them."""
+    """One job, or an array or a gang: `count` jobs named NAME.0, NAME.1, …; `first` is the first of them."""
 
     first: JobOut
     array: str | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent import cgroups
-from gpupool.agent.cgroups import CgroupSupport, detect, job_cgroups
+from gpupool.agent.cgroups import CgroupSupport, detect, job_cgroups, limit_host
 from tests.support.supervised import SECONDS
 
 V2_HOST = {
@@ -162,3 +162,33 @@ def test_every_member_is_killed_also_those_that_keep_forking(groups: tuple[str, 
     assert cgroups.remove(groups) == ()
     assert cgroups.remove(groups) == (), "the second time is as good as the first"
     assert cgroups.kill_all(groups) == ()
+
+
+def test_a_job_is_held_to_its_part_of_the_node_where_its_group_can_and_else_that_is_said(tmp_path: Path) -> None:
+    group = tmp_path / "gpupool-p1" / "j1"
+    group.mkdir(parents=True)
+    for name in ("memory.max", "cpu.max"):
+        (group / name).touch()
+    assert limit_host([str(group)], 1500, 1 << 30) == ""
+    assert (group / "memory.max").read_text() == str(1 << 30)
+    assert (group / "cpu.max").read_text() == "150000 100000"
+    (group / "cpu.max").unlink()
+    said = "its processors are counted, not enforced: its cgroup cannot limit them here"
+    assert limit_host([str(group)], 1500, 1 << 30) == said
+    assert limit_host([], 0, 1 << 30).startswith("its main memory is counted")
+    assert limit_host([str(group)], 0, 0) == ""
+
+
+@pytest.mark.root
+def test_a_v1_group_takes_the_memory_limit(tmp_path: Path) -> None:
+    support = detect()
+    groups = job_cgroups(support, f"test{os.getpid()}", "j1")
+    v1 = [path for path in groups if "/memory/" in path]
+    if not v1:
+        pytest.skip("no v1 memory hierarchy here")
+    try:
+        assert limit_host(groups, 0, 1 << 30) == ""
+        assert int((Path(v1[0]) / "memory.limit_in_bytes").read_text()) == 1 << 30
+    finally:
+        cgroups.remove(groups)
+        cgroups.remove_pool(support, f"test{os.getpid()}")

@@ -109,3 +109,19 @@ def test_old_finished_jobs_are_removed_and_unfinished_ones_never(directories: Jo
     assert directories.clean(350.0, seconds=200.0, jobs=1) == 1
     assert [directories.path(job).exists() for job in ends] == [False, False, True]
     assert directories.read(ONE.job) == ONE
+
+
+def test_another_run_of_a_job_begins_with_the_log_alone(directories: JobDirectories) -> None:
+    path = directories.write(ONE)
+    for name in ("spec", "sock", "log.0000000000000000", "exit", "started"):
+        (path / name).write_text("x")
+    directories.begin_anew(ONE)
+    assert (path / "exit").exists(), "the directory is this allocation's own"
+    directories.begin_anew(Checkpoint("a-0000000002", 9, ONE.job, "share", True))
+    assert [entry.name for entry in path.iterdir()] == ["log.0000000000000000"]
+    assert list(directories.unfinished()) == []
+
+
+def test_a_job_that_was_never_here_has_nothing_to_remove(directories: JobDirectories) -> None:
+    directories.begin_anew(ONE)
+    assert not directories.path(ONE.job).exists()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,21 @@ def test_a_job_runs_and_its_output_and_end_are_recorded(jobs: Jobs) -> None:
     assert record.leftover == 0
     assert 0 < record.started_ns < record.ended_ns < time.time_ns()
     assert 0 < record.started_boot_ns < record.ended_boot_ns < time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def test_the_log_of_another_run_goes_on_behind_the_first(jobs: Jobs) -> None:
+    job_dir = jobs.start("sh", "-c", "printf first", log_max_bytes=4096)
+    await_end(job_dir)
+    for run, text in enumerate(("second", "", "third"), start=1):
+        for name in ("started", "exit"):
+            (job_dir / name).unlink()
+        spec = decode((job_dir / "spec").read_bytes())
+        supervisor.write_spec(job_dir, replace(spec, arguments=("printf", text), log_files=3))
+        supervisor.start(job_dir)
+        assert await_end(job_dir).state == "ended", run
+    read = supervisor.read_log(job_dir, 0, 4096)
+    assert (read.data, read.dropped_bytes) == (b"firstsecondthird", 0)
+    assert supervisor.read_log(job_dir, 11, 4096).data == b"third"
 
 
 def test_a_job_killed_by_a_signal_says_which(jobs: Jobs) -> None:

@@ -75,7 +75,8 @@ def test_a_plain_command_line_is_taken_and_sent_as_python_sends_it(programs: Pro
 
 def test_every_option_of_run_and_submit_is_compared_here() -> None:
     for command, table in OF.items():
-        lines = " ".join(line for line in UNDERSTOOD if command in line.split())
+        compared = [*UNDERSTOOD, *LEFT_TO_PYTHON.splitlines()]
+        lines = " ".join(line for line in compared if command in line.split())
         typed = {word.split("=")[0] for word in lines.split()}
         assert {flag for flags, *_ in (*table, *GLOBAL_OPTIONS) for flag in flags} <= typed, command
 
@@ -126,6 +127,15 @@ run --max-time 90 true
 run --max-time 0s true
 run --max-time '1h 30m' true
 run --max-time 99999999w true
+run --cpus 4 true
+run --host-memory 8GiB true
+run --topology nvlink,preferred true
+run --preemptible true
+run --requeue true
+run --reservation night true
+submit --gang 4 --gang-min 2 --topology rack true
+submit --cpus 0.5 --host-memory 1GiB --preemptible --requeue --reservation night true
+submit --gang-file no-such.yaml true
 run --no-wait=yes true
 run -q=1 true
 run -qv true

@@ -1,0 +1,112 @@
+"""Jobs that hold seats, as the scheduler sees them: what could be given back, when, and at what price."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.gangs import shape_of
+from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
+from gpupool.fleet.tables import devices
+from gpupool.model.allocation import Seat
+from gpupool.model.claim import Shape
+from gpupool.scheduling.snapshot import Running
+from gpupool.tenancy.tables import tenants
+
+_NS = 10**9
+
+_HELD = (
+    sa.select(
+        claims,
+        jobs.c.public_id.label("job"),
+        jobs.c.stop_requested,
+        tenants.c.name.label("tenant"),
+        gangs.c.public_id.label("gang"),
+        allocations.c.id.label("allocation"),
+        allocations.c.granted_ns,
+    )
+    .join(allocations, allocations.c.job_id == jobs.c.id)
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .where(allocations.c.state != sa.literal_column("'released'"))
+)
+_SEATS = (
+    sa.select(seats, devices.c.uuid)
+    .join(devices, devices.c.id == seats.c.device_id)
+    .join(allocations, allocations.c.id == seats.c.allocation_id)
+    .where(allocations.c.state != sa.literal_column("'released'"))
+    .order_by(seats.c.allocation_id, devices.c.idx)
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """One job and its seats, by the cards' own names."""
+
+    job: str
+    tenant: str
+    priority: int
+    seats: tuple[Seat, ...]
+    shape: Shape
+    granted_ns: int
+    max_seconds: int | None
+    preemptible: bool
+    gang: str
+    reservation: str | None
+    leaving: bool = False
+    """It was asked to end already: its seats come back by themselves."""
+
+    def running(self, index: Mapping[str, int], seconds: int | None) -> Running | None:
+        """As the snapshot has it; None while one of its cards is not there. `seconds`: how long it is said to run."""
+        rows = [index.get(seat.device) for seat in self.seats]
+        if None in rows:
+            return None
+        limit = self.max_seconds if seconds is None else seconds
+        return Running(
+            self.job,
+            self.tenant,
+            self.priority,
+            tuple(row for row in rows if row is not None),
+            tuple(seat.gpu_milli for seat in self.seats),
+            tuple(seat.memory_bytes for seat in self.seats),
+            self.shape,
+            self.granted_ns,
+            ends_ns=None if limit is None else self.granted_ns + limit * _NS,
+            preemptible=self.preemptible and not self.leaving,
+            gang=self.gang,
+            reservation=self.reservation,
+        )
+
+
+def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int) -> Held:
+    """From a row with the claim's columns, and job, tenant and gang by name."""
+    return Held(
+        row.job,
+        row.tenant,
+        row.priority,
+        taken,
+        shape_of(row),
+        granted_ns,
+        row.max_seconds,
+        row.preemptible,
+        row.gang or "",
+        row.reservation,
+        row.stop_requested is not None,
+    )
+
+
+def read_held(connection: sa.Connection, only: Collection[str] | None = None) -> list[Held]:
+    """Every job that holds seats now, or those of them that are named."""
+    query, taken = _HELD, _SEATS
+    if only is not None:
+        query = query.where(jobs.c.public_id.in_(only))
+        taken = taken.join(jobs, jobs.c.id == allocations.c.job_id).where(jobs.c.public_id.in_(only))
+    found: dict[int, list[Seat]] = defaultdict(list)
+    for seat in connection.execute(taken):
+        found[seat.allocation_id].append(Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes))
+    return [held_of(row, tuple(found[row.allocation]), row.granted_ns) for row in connection.execute(query)]

@@ -1,0 +1,161 @@
+"""What one job's lot means for the jobs around it: gangs end and return as a whole, launchers start last.
+
+The policy, in one place. A gang ends when a member fails, is lost, is stopped, or when its launcher is done: whoever
+still runs is stopped. A member that must wait again (preempted, its card lost) takes all others with it, and the gang
+starts anew as a whole; once a member is done that cannot be, and the gang ends. A member that is done ends nobody, but
+members that had not started yet are not started any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.tables import allocations, jobs, launches
+from gpupool.fleet.tables import nodes
+from gpupool.model.allocation import AllocationState
+from gpupool.model.job import ENDED, JobState
+from gpupool.store.database import Write
+
+Row = sa.Row[Any]
+
+STOP_REASONS = {
+    "user": "stopped by its user",
+    "admin": "stopped by an administrator",
+    "lease": "its client went away and did not come back in time",
+    "down": "stopped with the pool",
+    "gang": "its gang ended with another member",
+    "launcher": "its gang's launcher is done",
+    "preempted": "preempted for a claim of higher priority",
+    "recovered": "its card or node is not well",
+    "regrouped": "another member of its gang has to wait again",
+}
+SENT_BACK = frozenset({"preempted", "recovered", "regrouped"})
+"""Reasons for a stop after which the job waits again."""
+LOST_TIMES = 3
+"""So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""
+PREEMPTION_GRACE_SECONDS = 30
+
+_MEMBERS = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state, jobs.c.launcher, jobs.c.stop_requested).where(
+    jobs.c.gang_id == sa.bindparam("gang")
+)
+
+
+def whole_gangs(write: Write, job_ids: Collection[int]) -> list[int]:
+    """These jobs and, of those in a gang, all its live members."""
+    mine = sa.select(jobs.c.gang_id).where(jobs.c.id.in_(job_ids), jobs.c.gang_id.is_not(None))
+    query = sa.select(jobs.c.id).where(jobs.c.gang_id.in_(mine), jobs.c.state.not_in(ENDED))
+    return list(dict.fromkeys([*job_ids, *write.execute(query).scalars()]))
+
+
+def may_return(write: Write, row: Row) -> bool:
+    """Whether the job can wait again: of a gang nobody is done and nobody's end was asked for."""
+    if row.gang_id is None:
+        return True
+    members = write.execute(_MEMBERS, {"gang": row.gang_id}).all()
+    return all(one.state not in ENDED and (one.stop_requested or "regrouped") in SENT_BACK for one in members)
+
+
+def regroup(write: Write, row: Row) -> list[str]:
+    """Another member waits again: the others are stopped to wait with it. Who is asked to leave."""
+    if row.gang_id is None:
+        return []
+    members = write.execute(_MEMBERS, {"gang": row.gang_id}).all()
+    others = [one for one in members if one.id != row.job_id and one.state in (JobState.STARTING, JobState.RUNNING)]
+    return stop_working(write, [one.id for one in others], "regrouped", PREEMPTION_GRACE_SECONDS)
+
+
+def end_gang(write: Write, row: Row, state: JobState) -> tuple[list[str], list[str]]:
+    """What the end of a member means for the others: who is asked to leave, and who need not wait any more."""
+    if row.gang_id is None:
+        return [], []
+    members = [one for one in write.execute(_MEMBERS, {"gang": row.gang_id}) if one.id != row.job_id]
+    waiting = [one.id for one in members if one.state == JobState.PENDING]
+    working = [one.id for one in members if one.state in (JobState.STARTING, JobState.RUNNING)]
+    if state is JobState.DONE and not row.launcher:
+        return [], stop_waiting(write, waiting, "gang")
+    why = "launcher" if state is JobState.DONE else "gang"
+    return stop_working(write, working, why, None), stop_waiting(write, waiting, why)
+
+
+def release_launchers(write: Write, gang_id: int | None) -> None:
+    """Let a gang's launchers start when nobody else of it is still starting."""
+    if gang_id is None:
+        return
+    members = write.execute(_MEMBERS, {"gang": gang_id}).all()
+    if any(one.state == JobState.STARTING and not one.launcher for one in members):
+        return
+    theirs = sa.and_(
+        allocations.c.job_id.in_([one.id for one in members if one.launcher]),
+        allocations.c.held_back,
+        allocations.c.state != AllocationState.RELEASED,
+    )
+    agents = write.execute(_agents(theirs)).scalars().all()
+    if agents:
+        write.execute(allocations.update().where(theirs).values(held_back=False, work_seq=write.touch_ledger()))
+        write.announce(*(("node", agent) for agent in agents))
+
+
+def stop_waiting(write: Write, job_ids: Sequence[int], why: str) -> list[str]:
+    """End jobs that only wait; their public ids."""
+    if not job_ids:
+        return []
+    rows = write.execute(sa.select(jobs).where(jobs.c.id.in_(job_ids))).all()
+    reason = STOP_REASONS.get(why, why)
+    write.execute(
+        jobs.update()
+        .where(jobs.c.id.in_(job_ids))
+        .values(
+            state=JobState.STOPPED,
+            reason=reason,
+            ended_ns=write.now_ns,
+            stop_requested=why,
+            generation=jobs.c.generation + 1,
+        )
+    )
+    write.execute(launches.delete().where(launches.c.job_id.in_(job_ids)))
+    for row in rows:
+        data = {"name": row.name, "state": "stopped", "reason": reason}
+        write.event("job.ended", row.public_id, tenant_id=row.tenant_id, data=data)
+    write.announce("queue", *(("job", row.public_id) for row in rows))
+    return [row.public_id for row in rows]
+
+
+def stop_working(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> list[str]:
+    """Ask for the end of jobs that hold seats; public ids of those that were not asked before.
+
+    Who was to wait again and is now to end, ends; a first reason else stays.
+    """
+    if not job_ids:
+        return []
+    weaker = [None] if why in SENT_BACK else [None, *SENT_BACK]
+    unasked = sa.or_(*(jobs.c.stop_requested == one for one in weaker))
+    first = write.execute(sa.select(jobs.c.id, jobs.c.public_id).where(jobs.c.id.in_(job_ids), unasked)).all()
+    write.execute(
+        jobs.update()
+        .where(jobs.c.id.in_([row.id for row in first]))
+        .values(stop_requested=why, generation=jobs.c.generation + 1)
+    )
+    if grace_s is not None:
+        write.execute(jobs.update().where(jobs.c.id.in_(job_ids)).values(stop_grace_s=grace_s))
+    held = sa.and_(allocations.c.job_id.in_(job_ids), allocations.c.state != AllocationState.RELEASED)
+    write.execute(
+        allocations.update()
+        .where(held)
+        .values(state=AllocationState.RELEASING, held_back=False, work_seq=write.touch_ledger())
+    )
+    write.announce(*(("node", agent) for agent in write.execute(_agents(held)).scalars()))
+    write.announce(*(("job", row.public_id) for row in first))
+    return [row.public_id for row in first]
+
+
+def _agents(held: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
+    return sa.select(nodes.c.agent).join(allocations, allocations.c.node_id == nodes.c.id).where(held).distinct()
+
+
+def told(kind: str, write: Write, rows: Iterable[Row], why: str) -> None:
+    """An event for each of these jobs that was asked to wait again."""
+    for row in rows:
+        write.event(kind, row.public_id, tenant_id=row.tenant_id, data={"name": row.name, "why": why[:200]})

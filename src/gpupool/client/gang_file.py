@@ -1,0 +1,113 @@
+"""A gang described in a file: roles with shares and commands of their own, in groups. Errors name the place in it.
+
+Must not know the pool: what no pool could understand is refused here, what this one cannot give is its own to refuse.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpupool.base.errors import BadInput, GpupoolError
+from gpupool.client.submission import host_shape, parse_within, share_shape
+from gpupool.wire.common import Name
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+
+class Share(_Part):
+    """What `--gpu`, `--memory` and their like say."""
+
+    gpu: str | None = None
+    memory: str | None = None
+    count: int | None = Field(None, ge=1, le=100_000)
+    model: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    sharing: str = "fixed"
+    cpus: str | None = None
+    host_memory: str | None = None
+    topology: str | None = Field(None, description="of the cards of one member: nvlink, numa, ...")
+
+
+class Role(_Part):
+    name: Name
+    members: int = Field(1, ge=1, le=10_000)
+    min: int | None = Field(None, ge=1, le=10_000)
+    launcher: bool = False
+    share: Share | None = None
+    command: str | list[str] | None = None
+
+
+class Group(_Part):
+    """Roles and groups; `topology` is how near together all of it must be."""
+
+    name: Name = "gang"
+    topology: str | None = None
+    roles: list[Role] = Field(default_factory=list)
+    groups: Annotated[list[Group], Field(max_length=1000)] = Field(default_factory=list)
+
+
+def read_gang(path: str) -> dict[str, Any]:
+    """The file's parts of POST /jobs. Raises BadInput with the place in the file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        found = Group.model_validate(yaml.safe_load(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read: {error}", hint="gpupool submit --gang-file FILE") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is no YAML: {error}", hint="indent with spaces; quote what holds a colon") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"]).lstrip(".")
+        raise BadInput(
+            f"{path}: {where or 'the file'}: {first['msg'].lower()}",
+            hint="docs/how-to/gangs.md shows what a file may say",
+        ) from None
+    body: dict[str, Any] = {"gang": _group(found, f"{path}: ")}
+    return body if found.name == "gang" else body | {"name": found.name}
+
+
+def _group(group: Group, where: str) -> dict[str, Any]:
+    parts = [_role(role, f"{where}roles[{n}]") for n, role in enumerate(group.roles)]
+    parts += [_group(inner, f"{where}groups[{n}].") for n, inner in enumerate(group.groups)]
+    if not parts:
+        raise BadInput(f"{where}group {group.name} has neither roles nor groups", hint="give it at least one role")
+    told: dict[str, Any] = {"name": group.name, "parts": parts}
+    if group.topology is not None:
+        told["within"] = _at(f"{where}topology", lambda text: parse_within(text), group.topology)
+    return told
+
+
+def _role(role: Role, where: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": role.name, "count": role.members, "launcher": role.launcher}
+    if role.min is not None:
+        if role.min > role.members:
+            raise BadInput(f"{where}.min: {role.min} of {role.members} members", hint="min is at most members")
+        told["minimum"] = role.min
+    if role.share is not None:
+        told["shape"] = _at(f"{where}.share", _shape, role.share)
+    if role.command is not None:
+        told["argv"] = shlex.split(role.command) if isinstance(role.command, str) else role.command
+    return told
+
+
+def _shape(share: Share) -> dict[str, Any]:
+    labels = [f"{key}={value}" for key, value in share.labels.items()]
+    shape = share_shape(share.gpu, share.memory, share.count, share.model, labels, share.sharing)
+    shape |= host_shape(share.cpus, share.host_memory)
+    return shape if share.topology is None else shape | {"within": parse_within(share.topology)}
+
+
+def _at(where: str, read: Any, value: Any) -> Any:
+    """What a reader says of a part of the file, with the place."""
+    try:
+        return read(value)
+    except GpupoolError as error:
+        error.message = f"{where}: {error.message}"
+        raise
