@@ -138,9 +138,8 @@ class Board:
 
     def _begin(self, snapshot: Snapshot) -> None:
         self._policy, self._expected = snapshot.policy, snapshot.expected
-        self.policy = policies.named(snapshot.policy)
         self.free = Free(snapshot.cards)
-        self.rater = self.policy.start(self.free, snapshot.expected, self._seed)
+        self.rater = policies.named(snapshot.policy).start(self.free, snapshot.expected, self._seed)
         self.linked = LinkedSets(self.free)
         self._rankings = Rankings(self.free, self.rater)
         self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()

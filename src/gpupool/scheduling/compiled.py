@@ -22,6 +22,8 @@ from gpupool.scheduling.snapshot import Ints
 class CompiledFgd(Unmoved):
     """`score_fragmentation.Fgd` in C."""
 
+    NODE, CARD = "least fragmenting", "least fragmenting"
+
     def __init__(self, kernel: Kernel, free: Free, classes: Classes, steps: Ints) -> None:
         kinds = Kinds(free.cards)
         self._fgd = Fgd(kernel, columns_of(free, kinds), classes_of(classes, kinds), classes.weight, steps)

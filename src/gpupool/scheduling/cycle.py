@@ -133,7 +133,7 @@ class Run:
         return found
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
-        return placement(self.snapshot, self.work.board.policy, job, seated, gang)
+        return placement(self.snapshot, self.work.board.rater, job, seated, gang)
 
 
 def _gangs(snapshot: Snapshot) -> dict[str, Missing]:

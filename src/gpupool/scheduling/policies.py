@@ -15,10 +15,11 @@ from gpupool.scheduling import (
     score_gpu_packing,
     score_random,
     score_spread,
+    score_stream,
 )
 from gpupool.scheduling.policy import PlacementPolicy
 
-DEFAULT = "default"
+DEFAULT = score_stream.NAME
 
 _ALL: Sequence[PlacementPolicy] = (
     score_random,
@@ -29,9 +30,10 @@ _ALL: Sequence[PlacementPolicy] = (
     score_fragmentation,
     score_binpack,
     score_spread,
+    score_stream,
 )
 
-POLICIES: Mapping[str, PlacementPolicy] = {policy.NAME: policy for policy in _ALL} | {DEFAULT: score_binpack}
+POLICIES: Mapping[str, PlacementPolicy] = {policy.NAME: policy for policy in _ALL}
 
 
 def named(name: str) -> PlacementPolicy:

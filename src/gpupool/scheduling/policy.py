@@ -26,6 +26,10 @@ class Rater(Protocol):
     SCALED: bool
     """Whether `settle` has anything to do."""
 
+    NODE: str
+    CARD: str
+    """Its words for what it chooses, for `show` and `explain`: the fullest, the tightest."""
+
     @property
     def epoch(self) -> int:
         """Whoever remembers scores forgets all of them when this has grown; else only those of changed nodes."""
@@ -53,11 +57,9 @@ class Rater(Protocol):
 
 
 class PlacementPolicy(Protocol):
-    """A rule by name. `NODE` and `CARD` are its words for what it chose, for `show` and `explain`."""
+    """A rule by name."""
 
     NAME: str
-    NODE: str
-    CARD: str
 
     def start(self, free: Free, expected: Expected, seed: int) -> Rater:
         """At work on this pool; the same arguments and the same calls give the same answers."""

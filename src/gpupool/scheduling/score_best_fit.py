@@ -15,7 +15,7 @@ from gpupool.scheduling.policy import Rater, Unmoved, tightest
 from gpupool.scheduling.score_dot_product import CARD_UNIT, CPU_UNIT, MOST_CPU
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "best-fit", "best fitting", "tightest"
+NAME = "best-fit"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -24,6 +24,7 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 class BestFit(Unmoved):
     SCALED = True
+    NODE, CARD = "best fitting", "tightest"
 
     def __init__(self, free: Free) -> None:
         self._free = free

@@ -14,7 +14,7 @@ from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "binpack", "fullest", "fullest"
+NAME = "binpack"
 
 NODE_BITS = 24
 """Bits that a node's number takes below the score proper."""
@@ -29,6 +29,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 class Binpack(Unmoved):
     """Least compute left; for whole cards fewest untouched ones first."""
+
+    NODE, CARD = "fullest", "fullest"
 
     def __init__(self, free: Free) -> None:
         self._free = free

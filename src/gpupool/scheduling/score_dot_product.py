@@ -20,7 +20,7 @@ CPU_UNIT, CARD_UNIT = 128_000, 8_000
 MOST_CPU = 1 << 24
 """More processors than this count as this: where nothing is known of them there is no end of them."""
 
-NAME, NODE, CARD = "dot-product", "least matching", "tightest"
+NAME = "dot-product"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -28,6 +28,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 
 class DotProduct(Unmoved):
+    NODE, CARD = "least matching", "tightest"
+
     def __init__(self, free: Free) -> None:
         self._free = free
 

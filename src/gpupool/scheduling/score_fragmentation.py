@@ -21,7 +21,7 @@ from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater, Unmoved, tightest
 from gpupool.scheduling.snapshot import Expected, Floats, Ints
 
-NAME, NODE, CARD = "fgd", "least fragmenting", "least fragmenting"
+NAME = "fgd"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -78,6 +78,8 @@ class Fragments:
 
 class Fgd(Unmoved):
     """At work on one pool, for classes that stay as they are."""
+
+    NODE, CARD = "least fragmenting", "least fragmenting"
 
     def __init__(self, free: Free, classes: Classes) -> None:
         self._free, self._kinds = free, Kinds(free.cards)

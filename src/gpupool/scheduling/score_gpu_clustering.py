@@ -16,7 +16,7 @@ from gpupool.scheduling.policy import Rater, Unmoved, tightest
 from gpupool.scheduling.score_dot_product import CARD_UNIT
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "gpu-clustering", "most alike", "tightest"
+NAME = "gpu-clustering"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -24,6 +24,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 
 class GpuClustering(Unmoved):
+    NODE, CARD = "most alike", "tightest"
+
     def __init__(self, free: Free) -> None:
         self._free = free
         self._held = np.zeros((len(free.cards.nodes), 1), dtype=np.int64)

@@ -15,7 +15,7 @@ from gpupool.scheduling.free import NO_CARD, Free
 from gpupool.scheduling.policy import Rater, Unmoved, tightest
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "gpu-packing", "most packed", "tightest"
+NAME = "gpu-packing"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -23,6 +23,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 
 class GpuPacking(Unmoved):
+    NODE, CARD = "most packed", "tightest"
+
     def __init__(self, free: Free) -> None:
         self._free = free
 

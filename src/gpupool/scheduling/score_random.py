@@ -15,7 +15,7 @@ from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "random", "drawn", "drawn"
+NAME = "random"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -24,6 +24,7 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 class Drawn(Unmoved):
     SCALED = True
+    NODE, CARD = "drawn", "drawn"
 
     def __init__(self, free: Free, seed: int) -> None:
         self._free, self._chance = free, Random(seed)

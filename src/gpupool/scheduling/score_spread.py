@@ -13,7 +13,7 @@ from gpupool.scheduling.policy import Rater, Unmoved, fitting_rows
 from gpupool.scheduling.score_binpack import NODE_BITS, node_cost
 from gpupool.scheduling.snapshot import Expected, Ints
 
-NAME, NODE, CARD = "spread", "emptiest", "emptiest"
+NAME = "spread"
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
@@ -22,6 +22,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 class Spread(Unmoved):
     """Most compute left; for whole cards most untouched ones first."""
+
+    NODE, CARD = "emptiest", "emptiest"
 
     def __init__(self, free: Free) -> None:
         self._free = free

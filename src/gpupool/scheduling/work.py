@@ -19,7 +19,7 @@ from gpupool.scheduling.board import Mark as BoardMark
 from gpupool.scheduling.domains import depth_of, ladder
 from gpupool.scheduling.fairness import budget
 from gpupool.scheduling.feasible import Fit, roomy_nodes
-from gpupool.scheduling.policy import PlacementPolicy
+from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.snapshot import Bools, Ints, Placement, Running, Snapshot, TenantView
 
 
@@ -148,17 +148,17 @@ def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
     return np.array(chosen, dtype=np.int64)
 
 
-def placement(snapshot: Snapshot, policy: PlacementPolicy, job: str, seated: Seated, gang: str = "") -> Placement:
+def placement(snapshot: Snapshot, rater: Rater, job: str, seated: Seated, gang: str = "") -> Placement:
     """What the ledger is to write."""
     cards, milli = snapshot.cards, seated.shape.held_milli
     each = zip(seated.rows.tolist(), seated.sizes.tolist(), strict=True)
     seats = tuple(Seat(cards.uuids[row], milli, size) for row, size in each)
     generations = tuple(cards.generation[seated.rows].tolist())
     name = cards.nodes[seated.node]
-    return Placement(job, name, seats, generations, _why(policy, name, seated.choice, len(seats)), gang)
+    return Placement(job, name, seats, generations, _why(rater, name, seated.choice, len(seats)), gang)
 
 
-def _why(policy: PlacementPolicy, node: str, choice: int, seats: int) -> str:
-    among = f"{policy.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
-    where = f"on its {policy.CARD} card" if seats == 1 else f"on its {policy.CARD} {seats} cards"
+def _why(rater: Rater, node: str, choice: int, seats: int) -> str:
+    among = f"{rater.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
+    where = f"on its {rater.CARD} card" if seats == 1 else f"on its {rater.CARD} {seats} cards"
     return f"{node} is the {among}; {where}"

@@ -13,6 +13,8 @@ from tests.support.scheduling_builders import cards, shape
 class Emptiest(Unmoved):
     """A rule as small as can be, which counts what it is asked."""
 
+    NODE, CARD = "emptiest", "first"
+
     def __init__(self, free: Free, *, scaled: bool = False) -> None:
         self.free, self.SCALED, self.epoch, self.rated = free, scaled, 0, list[list[int]]()
 

@@ -1,0 +1,178 @@
+"""Stream Fill, the default: a claim goes where it displaces least of what is likely to come.
+
+A node is worth what streams of expected claims would still place on it (`streams`). A claim's displacement is what its
+node is worth less afterwards; the score is what it places less that, less what it opens or takes of what is dear
+(`prices`), in steps, so that nodes tie and the order of ties packs. Where nothing is expected yet, it is binpack.
+Found by experiment against FGD (docs/concepts/placement.md).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from gpupool.base.units import WHOLE
+from gpupool.model.claim import Shape
+from gpupool.scheduling.expected import Classes, Kinds, histogram, typical
+from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.policy import Rater, tightest
+from gpupool.scheduling.prices import Prices
+from gpupool.scheduling.score_binpack import Binpack
+from gpupool.scheduling.snapshot import Expected, Ints
+from gpupool.scheduling.streams import NUMBER, State, Values
+
+NAME = "default"
+
+STEP = 150
+"""Milli-devices to one step of the score; from 100 to 250 do as well, finer ones scatter claims."""
+
+FRESH_CARD = 100
+"""What a share pays that opens a free card, in milli-devices."""
+
+NO_WAY = -(1 << 60)
+"""Stands for a card that is not there to be taken."""
+
+_REMEMBERED = 512
+_TENTH_OF_THOUSANDTHS = 10_000
+
+
+def start(free: Free, expected: Expected, seed: int) -> Rater:
+    classes = histogram(expected)
+    return StreamFill(free, classes) if (classes.count > 0).any() else Binpack(free)
+
+
+class _Known:
+    """What a shape gains on each node before anything is paid: on its best used card, and on a free one."""
+
+    def __init__(self, nodes: int) -> None:
+        self.used = np.full(nodes, NO_WAY, dtype=np.int64)
+        self.fresh = np.full(nodes, NO_WAY, dtype=np.int64)
+        self.seen = np.full(nodes, -1, dtype=np.int64)
+        """Of each node's version."""
+        self.by_state: dict[tuple[State, tuple[int, ...]], tuple[int, int]] = {}
+
+
+class StreamFill:
+    """At work on one pool, for classes that stay as they are."""
+
+    SCALED = False
+    NODE, CARD = "least displacing", "least displacing"
+
+    def __init__(self, free: Free, classes: Classes) -> None:
+        self._free, self._kinds = free, Kinds(free.cards)
+        self._values = Values(typical(classes), self._kinds)
+        self._prices = Prices(free, self._kinds, classes)
+        self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
+        self._read = free.now()
+        self._known: OrderedDict[Shape, _Known] = OrderedDict()
+
+    @property
+    def epoch(self) -> int:
+        return self._prices.watch()
+
+    def rate(self, fit: Fit, nodes: Ints) -> Ints:
+        self._prices.watch()
+        known = self._of(fit.shape)
+        self._learn(known, fit, nodes[known.seen[nodes] != self._version[nodes]])
+        best = np.maximum(
+            self._paid(fit.shape, nodes, known.used[nodes], opens=False),
+            self._paid(fit.shape, nodes, known.fresh[nodes], opens=True),
+        )
+        return self._score(fit.shape, nodes, best)
+
+    def settle(self, scores: Ints) -> Ints:
+        return scores
+
+    def choose(self, fit: Fit, node: int) -> Ints:
+        """One share on the card where it displaces least, the first of equals; others on the tightest."""
+        rows = tightest(self._free, fit, node)
+        if not _one_share(fit.shape) or len(rows) < 2:
+            return rows
+        rows = np.sort(rows)
+        sizes = np.minimum(self._free.milli[rows], WHOLE)
+        each = {size: self._on_card(fit.shape, node, size) for size in set(sizes.tolist())}
+        scores = np.array([each[size] for size in sizes.tolist()], dtype=np.int64)
+        return rows[np.argsort(-scores, kind="stable")]
+
+    def took(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""
+
+    def gave(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""
+
+    def _of(self, shape: Shape) -> _Known:
+        """What is known of the shape, after a look at which nodes have changed."""
+        if self._read != self._free.now():
+            self._version[self._free.changed(self._read)] += 1
+            self._read = self._free.now()
+        known = self._known.pop(shape, None) or _Known(len(self._version))
+        self._known[shape] = known
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return known
+
+    def _learn(self, known: _Known, fit: Fit, nodes: Ints) -> None:
+        if len(nodes) == 0:
+            return
+        rows, there = self._free.seats(nodes)
+        fits = (fit.why[rows] == FITS) & there if len(self._free.cards) else there
+        cells, cpu = self._free.cells[nodes].tolist(), self._free.cpu_milli[nodes].tolist()
+        kinds = self._kinds.of_node[nodes].tolist()
+        gains = [self._gain(known, fit.shape, *one) for one in zip(kinds, cpu, cells, fits.tolist(), strict=True)]
+        known.used[nodes], known.fresh[nodes] = np.array(gains, dtype=np.int64).T
+        known.seen[nodes] = self._version[nodes]
+
+    def _gain(
+        self, known: _Known, shape: Shape, kind: int, cpu: int, cells: list[int], fits: list[bool]
+    ) -> tuple[int, int]:
+        """What is placed less what is displaced, times the number of streams; what each state told is kept."""
+        state = self._values.state(kind, cpu, cells)
+        sizes: tuple[int, ...] = ()
+        if _one_share(shape):
+            sizes = tuple(sorted({cell for cell, fit in zip(cells, fits, strict=True) if fit}))
+        key = state, (cpu, *sizes)
+        found = known.by_state.get(key)
+        if found is None:
+            if len(known.by_state) >= 4 * len(self._version) + 4096:
+                known.by_state.clear()
+            found = known.by_state[key] = self._worked_out(shape, state, cpu, sizes)
+        return found
+
+    def _worked_out(self, shape: Shape, state: State, cpu: int, sizes: tuple[int, ...]) -> tuple[int, int]:
+        values, milli = self._values, shape.held_milli
+        base = NUMBER * shape.count * milli - values.of(state)
+        if not _one_share(shape):
+            after = values.placed(state, shape.cpu_milli, cpu, shape.count, milli)
+            return base + values.of(after), NO_WAY
+        gain = {s: base + values.of(values.cut(state, shape.cpu_milli, cpu, s, milli)) for s in sizes}
+        used = max((gain[size] for size in sizes if size < WHOLE), default=NO_WAY)
+        return used, max((gain[size] for size in sizes if size >= WHOLE), default=NO_WAY)
+
+    def _on_card(self, shape: Shape, node: int, size: int) -> int:
+        """The score of one share on a card of that size."""
+        cells, cpu = self._free.cells[node].tolist(), int(self._free.cpu_milli[node])
+        state = self._values.state(int(self._kinds.of_node[node]), cpu, cells)
+        gain = max(self._worked_out(shape, state, cpu, (size,)))
+        nodes = np.array([node])
+        return int(self._score(shape, nodes, self._paid(shape, nodes, np.array([gain]), opens=size >= WHOLE))[0])
+
+    def _paid(self, shape: Shape, nodes: Ints, gain: Ints, *, opens: bool) -> Ints:
+        """Less what a share pays for a free card, and what is paid for slots of dear hosts."""
+        if opens:
+            gain = gain - NUMBER * FRESH_CARD
+        if not self._prices.price.any():
+            return gain
+        fewer = shape.count if shape.whole else int(opens)
+        return gain - NUMBER * self._prices.lost(nodes, fewer, shape.cpu_milli)
+
+    def _score(self, shape: Shape, nodes: Ints, gain: Ints) -> Ints:
+        asked = NUMBER * shape.count * shape.held_milli
+        tolls = self._prices.toll * asked // _TENTH_OF_THOUSANDTHS
+        score: Ints = (gain - tolls[self._kinds.of_node[nodes]]) // (NUMBER * STEP)
+        return score
+
+
+def _one_share(shape: Shape) -> bool:
+    return shape.count == 1 and not shape.whole

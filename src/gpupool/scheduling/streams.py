@@ -1,0 +1,223 @@
+"""What a node is worth: how much compute a stream of claims yet to come would still place on it.
+
+Streams are drawn once from the expected classes, by a generator of our own so that they are the same everywhere. A
+node's value is what they place on it in all, each walked once from a copy of the node: a claim that fits is placed
+(shares on the tightest cards), one that does not is passed over. Knows numbers only: no shape that waits, no price.
+
+Which claims of a stream still fit is found without looking at those that do not: per height of what is left of
+processors, and of cards, a bit set says which places of the stream are below it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupool.base.units import WHOLE
+from gpupool.scheduling.expected import Classes, Kinds
+
+NUMBER, LENGTH = 16, 200
+"""Streams, and claims in each. Lengths from 50 to 400 do as well; beyond it rare claims look likelier than they are."""
+
+QUANTUM = 4
+"""The grain of milli-cores in a value: free ones are rounded down to it, asked ones up."""
+
+REMEMBERED = 1 << 17
+"""Values kept; when there are more all are forgotten, which costs time and changes nothing."""
+
+_SEED = 12345
+
+
+class State(NamedTuple):
+    """What a value depends on: who may run there, grains of processors, free cards, parts of others (ascending)."""
+
+    menu: int
+    cpu: int
+    whole: int
+    parts: tuple[int, ...]
+
+
+class _Entry(NamedTuple):
+    """A claim in a stream, its processors in grains."""
+
+    cpu: int
+    cards: int
+    milli: int
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """Per place the claim, and per height the places that ask for no more."""
+
+    claims: tuple[_Entry, ...]
+    below_cpu: tuple[int, ...]
+    below_width: tuple[int, ...]
+    several: tuple[tuple[int, int, int], ...]
+    """Claims of several shares sit on no line of cards: cards, milli, places."""
+
+
+class Menu:
+    """The streams as nodes see them on which the same classes may run."""
+
+    def __init__(self, streams: npt.NDArray[np.int16], classes: Classes, listed: Sequence[bool]) -> None:
+        cpu = -(-classes.cpu_milli // QUANTUM)
+        entries = [
+            _Entry(*one) for one in zip(cpu.tolist(), classes.count.tolist(), classes.milli.tolist(), strict=True)
+        ]
+        known = [one for one, there in zip(entries, listed, strict=True) if there]
+        self.least = min((one.milli for one in known), default=WHOLE)
+        self.cpus = sorted({one.cpu for one in known})
+        self.widths = sorted({_width(one) for one in known if not _is_several(one)})
+        lines = ([entries[number] for number in stream if listed[number]] for stream in streams.tolist())
+        self.streams = tuple(self._laid_out(line) for line in lines)
+
+    def _laid_out(self, entries: Sequence[_Entry]) -> _Stream:
+        plain = [not _is_several(one) for one in entries]
+        cpu = tuple(_places(one.cpu <= height for one in entries) for height in (-1, *self.cpus))
+        width = tuple(
+            _places(_width(one) <= height and line for one, line in zip(entries, plain, strict=True))
+            for height in (-1, *self.widths)
+        )
+        kinds = sorted({(one.cards, one.milli) for one in entries if _is_several(one)})
+        several = tuple((count, milli, _places(one[1:] == (count, milli) for one in entries)) for count, milli in kinds)
+        return _Stream(tuple(entries), cpu, width, several)
+
+    def value(self, state: State) -> int:
+        """Milli-devices that all streams together place on the node."""
+        return sum(self._walk(stream, state) for stream in self.streams)
+
+    def _walk(self, stream: _Stream, state: State) -> int:
+        cpus, widths, least, below_cpu, below_width = (
+            self.cpus,
+            self.widths,
+            self.least,
+            stream.below_cpu,
+            stream.below_width,
+        )
+        cpu, whole, parts = state.cpu, state.whole, list(state.parts)
+        after, filled = -1, 0
+        while True:
+            width = whole * WHOLE if whole else parts[-1] if parts else 0
+            places = below_width[bisect_right(widths, width)]
+            if stream.several:
+                places |= _fitting(stream, whole, parts)
+            places &= below_cpu[bisect_right(cpus, cpu)] & after
+            if not places:
+                return filled
+            first = places & -places
+            after = -(first << 1)
+            need, count, milli = stream.claims[first.bit_length() - 1]
+            cpu -= need
+            filled += count * milli
+            if milli == WHOLE:
+                whole -= count
+            elif count == 1:
+                whole -= cut(parts, milli, least)
+            else:
+                whole -= cut_several(parts, count, milli, least)
+
+
+class Values:
+    """Values of states, remembered."""
+
+    def __init__(self, classes: Classes, kinds: Kinds) -> None:
+        runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None]
+        menus = dict.fromkeys(tuple(column) for column in runs.T.tolist())
+        streams = drawn(classes)
+        self._menus = tuple(Menu(streams, classes, listed) for listed in menus)
+        self._menu_of = [list(menus).index(tuple(column)) for column in runs.T.tolist()]
+        self._known: dict[State, int] = {}
+
+    def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
+        """The state of a node of that kind; parts that no share of a stream can use are left out."""
+        number = self._menu_of[kind]
+        least = self._menus[number].least
+        parts = sorted(cell for cell in cells if least <= cell < WHOLE)
+        return State(number, cpu_milli // QUANTUM, sum(cell >= WHOLE for cell in cells), tuple(parts))
+
+    def placed(self, state: State, cpu_milli: int, left_milli: int, count: int, milli: int) -> State:
+        """The state after a claim took the tightest cards; `left_milli` is what was free of processors before."""
+        parts, whole = list(state.parts), state.whole
+        if milli == WHOLE:
+            whole -= count
+        elif count:
+            whole -= cut_several(parts, count, milli, self._menus[state.menu].least)
+        return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
+
+    def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, milli: int) -> State:
+        """The state after a share took a part of that size."""
+        parts, least = list(state.parts), self._menus[state.menu].least
+        if size < WHOLE and size >= least:
+            del parts[bisect_left(parts, size)]
+        if size - milli >= least:
+            insort(parts, size - milli)
+        whole = state.whole - (size >= WHOLE)
+        return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
+
+    def of(self, state: State) -> int:
+        """Milli-devices times the number of streams."""
+        found = self._known.get(state)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[state] = self._menus[state.menu].value(state)
+        return found
+
+
+def drawn(classes: Classes) -> npt.NDArray[np.int16]:
+    """One line per stream: numbers of classes, each as likely as it is frequent (splitmix64)."""
+    numbers = np.arange(1, NUMBER * LENGTH + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(_SEED)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    drawn_milli = (numbers ^ (numbers >> np.uint64(31))) % np.uint64(max(classes.total, 1))
+    found = np.searchsorted(np.cumsum(classes.weight), drawn_milli.astype(np.int64), side="right")
+    return found.astype(np.int16).reshape(NUMBER, LENGTH)
+
+
+def cut(parts: list[int], milli: int, least: int) -> int:
+    """A share takes the tightest part, a free card where none is wide enough; how many free cards went is told."""
+    at = bisect_left(parts, milli)
+    fresh = at == len(parts)
+    left = (WHOLE if fresh else parts.pop(at)) - milli
+    if left >= least:
+        insort(parts, left)
+    return int(fresh)
+
+
+def cut_several(parts: list[int], count: int, milli: int, least: int) -> int:
+    """Shares of one claim take cards of their own, the tightest; how many free cards went is told."""
+    at = bisect_left(parts, milli)
+    taken = parts[at : at + count]
+    del parts[at : at + count]
+    fresh = count - len(taken)
+    for size in [*taken, *[WHOLE] * fresh]:
+        if size - milli >= least:
+            insort(parts, size - milli)
+    return fresh
+
+
+def _fitting(stream: _Stream, whole: int, parts: list[int]) -> int:
+    places = 0
+    for count, milli, mine in stream.several:
+        if whole + len(parts) - bisect_left(parts, milli) >= count:
+            places |= mine
+    return places
+
+
+def _is_several(entry: _Entry) -> bool:
+    return entry.cards > 1 and entry.milli < WHOLE
+
+
+def _width(entry: _Entry) -> int:
+    """How wide the line of cards must be for the claim: its share, or its whole cards together."""
+    return entry.milli if entry.milli < WHOLE else entry.milli * entry.cards
+
+
+def _places(chosen: Iterable[bool]) -> int:
+    bits = "".join("1" if one else "0" for one in chosen)
+    return int(bits[::-1] or "0", 2)

@@ -1,0 +1,93 @@
+import numpy as np
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import Shape
+from gpupool.scheduling.expected import Kinds, histogram
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.ranking import Ranking
+from gpupool.scheduling.score_binpack import Binpack
+from gpupool.scheduling.score_stream import StreamFill, start
+from gpupool.scheduling.snapshot import Cards, Expected
+from gpupool.scheduling.streams import NUMBER, Values
+from tests.support.scheduling_builders import cards
+
+HALF = Shape(500, 0, cpu_milli=1000)
+EXPECTED = Expected((HALF,), (1,))
+
+
+def stream_fill(pool: Cards, *shapes: Shape) -> tuple[Free, StreamFill]:
+    free = Free(pool, np.arange(len(pool.nodes)))
+    return free, StreamFill(free, histogram(Expected(shapes or (HALF,), (1,) * len(shapes or (HALF,)))))
+
+
+def test_a_score_is_what_is_placed_less_what_is_displaced_and_paid_in_steps() -> None:
+    free, rater = stream_fill(cards("1x1xT4+1x1xT4", used={"node-2/0": (500, 0)}))
+    # Where halves are expected a share of 400 costs a whole half: 400 - 500, and 100 more where it opens a card.
+    fit = Fit(Shape(400, 0), free)
+    assert rater.rate(fit, np.array([0, 1])).tolist() == [-200 // 150, -100 // 150]
+    assert rater.rate(Fit(HALF, free), np.array([0, 1])).tolist() == [-100 // 150, 0]
+    # Whole cards pay nothing for a free one: 1000 are placed and 1000 displaced.
+    assert rater.rate(Fit(Shape(1000, 0), free), np.array([0])).tolist() == [0]
+
+
+def test_processors_that_others_need_are_displaced_as_cards_are() -> None:
+    free, rater = stream_fill(cards("2x1xT4", hosts=(2000, GIB)))
+    free.set_hosts(np.array([0]), np.array([3000]), np.array([GIB]))
+    bare = Fit(Shape(0, 0, 0, cpu_milli=1000), free)
+    assert rater.rate(bare, np.array([0, 1])).tolist() == [0, -500 // 150]
+
+
+def test_a_share_goes_to_the_card_that_keeps_most_for_others_the_first_of_equals() -> None:
+    free, rater = stream_fill(cards("1x4xT4", used={"node-1/1": (500, 0), "node-1/2": (700, 0), "node-1/3": (500, 0)}))
+    # 300 on what nobody can use: 300; on a half 300 - 500; on a free card 300 - 500 - 100, which is the same step.
+    assert rater.choose(Fit(Shape(300, 0), free), 0).tolist() == [2, 0, 1, 3]
+    assert rater.choose(Fit(HALF, free), 0).tolist() == [1, 3, 0]
+    assert rater.choose(Fit(Shape(250, 0, 2), free), 0).tolist() == [2, 1, 3, 0]
+
+
+def test_the_first_node_in_rank_wins_where_scores_tie() -> None:
+    free, rater = stream_fill(cards("3x2xT4"))
+    ranking = Ranking(HALF, free, rater)
+    taken = []
+    for _ in range(6):
+        node = ranking.best()
+        assert node is not None
+        free.take(node, ranking.choose(node)[:1], 500, np.zeros(1, dtype=np.int64), 1000)
+        taken.append(node)
+    assert taken == [0, 0, 0, 0, 1, 1]
+
+
+def test_a_card_that_lacks_memory_for_it_is_no_candidate() -> None:
+    pool = cards("1x2xT4", used={"node-1/0": (500, 15 * GIB)})
+    free, rater = stream_fill(pool)
+    want = Shape(500, GIB)
+    assert rater.choose(Fit(want, free), 0).tolist() == [1]
+    assert rater.rate(Fit(want, free), np.array([0])).tolist() == [-100 // 150]
+
+
+def test_new_prices_change_scores_and_nothing_is_worked_out_again() -> None:
+    four = Shape(1000, 0, 4)
+    free, rater = stream_fill(cards("4x4xT4"), four, *[Shape(1000, 0, cpu_milli=n) for n in range(12)])
+    one = Shape(1000, 0)
+    ranking = Ranking(one, free, rater)
+    ranking.best()
+    epoch, before = rater.epoch, rater.rate(ranking.fit, np.array([3])).tolist()
+    for node in (0, 1, 2):
+        free.take(node, free.of_node(node)[:1], 1000, np.zeros(1, dtype=np.int64))
+    ranking.best()
+    assert rater.epoch > epoch
+    assert rater.rate(ranking.fit.refresh(free), np.array([3]))[0] < before[0]
+    assert ranking.best() == 0  # not the host that is whole still
+
+
+def test_where_nothing_is_expected_it_is_binpack() -> None:
+    free = Free(cards("2x1xT4"))
+    assert isinstance(start(free, Expected(), 0), Binpack)
+    assert isinstance(start(free, Expected((Shape(0, 0, 0, cpu_milli=5),), (9,)), 0), Binpack)
+    assert isinstance(start(free, EXPECTED, 0), StreamFill)
+
+
+def test_a_value_of_halves_is_two_to_a_card() -> None:
+    values = Values(histogram(EXPECTED), Kinds(cards("1x2xT4")))
+    assert values.of(values.state(0, 9000, [1000, 1000])) == 2000 * NUMBER
