@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,13 @@ def register(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace, context: Context) -> int:
+    from gpupool.simulation.parallel import use_kernel
     from gpupool.simulation.study import ask, document, rows
 
+    with suppress(ImportError):  # gpupool-native is an older one: NumPy decides the same
+        from gpupool_native import kernel_path
+
+        use_kernel(kernel_path())
     if options.protocol:
         return _protocol(options, context)
     question = _question(options)

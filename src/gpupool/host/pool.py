@@ -24,6 +24,7 @@ from gpupool.host.cards import Cards, find_cards
 from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
 from gpupool.host.state import Marker, StateDir
+from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose
 from gpupool.server.config import ServerConfig, Services
@@ -59,6 +60,10 @@ def run(options: Options) -> int:
     """Run a pool until it is told to stop; the exit status. What went wrong is told on the ready descriptor."""
     readiness = Readiness(options.ready_fd)
     state = StateDir(options.state_dir)
+    with contextlib.suppress(ImportError):  # gpupool-native is an older one: NumPy decides the same
+        from gpupool_native import kernel_path
+
+        kernel.adopt(kernel_path())
     try:
         asyncio.run(_run(options, state, readiness))
     except GpupoolError as error:

@@ -8,7 +8,10 @@ import queue
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
 from typing import Any, TypeVar
+
+from gpupool.scheduling import kernel
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,6 +21,11 @@ _SECONDS = 0.2
 _STEP = 0.02
 
 _told: Any = None
+
+
+def use_kernel(library: Path) -> bool:
+    """Decide by the compiled kernel from now on, here and in processes of `run_all`; whether there is a fit one."""
+    return kernel.adopt(library)
 
 
 def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, workers: int | None = None) -> list[R]:
@@ -30,7 +38,7 @@ def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, worke
         return [work(piece, _part_of(told, place, len(pieces))) for place, piece in enumerate(pieces)]
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
     said = context.Queue()
-    with ProcessPoolExecutor(number, context, initializer=_begin, initargs=(said,)) as pool:
+    with ProcessPoolExecutor(number, context, initializer=_begin, initargs=(said, kernel.adopted())) as pool:
         before = set(multiprocessing.active_children())
         try:
             # Ctrl-C is ours to hear: whoever is born now never does.
@@ -63,9 +71,10 @@ def _await(futures: list[Future[R]], said: Any, told: Tell) -> list[R]:
     return [future.result() for future in futures]
 
 
-def _begin(said: Any) -> None:
+def _begin(said: Any, library: Path | None) -> None:
     global _told
     _told = said
+    kernel.adopt(library)
 
 
 def _do(work: Callable[[T, Tell], R], place: int, piece: T) -> R:
