@@ -10,7 +10,7 @@ nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from gpupool.model.quota import Amount
@@ -75,6 +75,8 @@ class Run:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
         self.attempts = 0
+        self._vain: set[Hashable] = set()
+        """Sorts of gangs that found no room: nothing comes free while a plan is made."""
         self.gangs = _gangs(snapshot)
         self.verdicts = Verdicts(self.work, self.gangs)
         self.ahead = Ahead(self.work, self.gangs, now_ns)
@@ -127,9 +129,14 @@ class Run:
     def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
         if not self.work.covers(waiting.tenant, self.least(waiting)):
             return []
+        sort = waiting.tenant, waiting.seconds, waiting.reservation, asked.sort
+        if sort in self._vain:
+            return []
         found = Muster(self.work, waiting.tenant, asked).gather()
         if found:
             self.gangs[asked.gang.id] = asked.after(found)
+        else:
+            self._vain.add(sort)
         return found
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:

@@ -61,7 +61,7 @@ class Evicting:
 
     def _sort(self, waiting: Waiting, asked: Missing | None) -> Hashable:
         """Equal claims of one rank would look in vain for the same victims."""
-        what = waiting.shape if asked is None else (asked.gang.root, tuple(asked.least.items()))
+        what = waiting.shape if asked is None else asked.sort
         return waiting.priority, waiting.tenant, what
 
     def _note(self, claimant: Claimant, found: Preemption) -> None:

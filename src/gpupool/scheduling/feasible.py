@@ -7,6 +7,8 @@ again only on nodes where something was taken or given back.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -85,13 +87,13 @@ class Fit:
         self._read = free.now()
         return self
 
-    @property
+    @cached_property
     def possible(self) -> Bools:
         """Cards that could take a seat if they were open and empty."""
         possible: Bools = (self.fixed == FITS) | (self.fixed > NEVER)
         return possible
 
-    @property
+    @cached_property
     def least_bytes(self) -> int:
         """The least memory the whole claim can hold, on the smallest cards that could take it."""
         needs = self.need[self.possible]

@@ -7,7 +7,7 @@ members go where the policy puts them. What was tried in vain is rolled back.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -34,6 +34,11 @@ class Missing:
     least: Mapping[Path, int]
     nodes: Mapping[Path, frozenset[int]]
     """Where members of the role sit already."""
+
+    @property
+    def sort(self) -> Hashable:
+        """Gangs of one sort find room for their minimum, or do not, on the same pool."""
+        return self.gang.root, tuple(self.least.items()), tuple(self.nodes.items())
 
     @property
     def whole(self) -> dict[Path, int]:
@@ -116,8 +121,8 @@ class Muster:
 
     def gather(self) -> list[tuple[str, Seated]]:
         """Members and their seats; empty, and nothing taken, when the minimum finds no room."""
-        whole = self._asked.whole
-        if not self._try(whole) and not self._try(self._asked.least):
+        whole, least = self._asked.whole, self._asked.least
+        if not self._try(whole) and (whole == least or not self._try(least)):
             return []
         for path, count in whole.items():
             self._more(path, count - len(self._seated[path]))

@@ -47,6 +47,7 @@ class Work:
         self.tenants = dict(snapshot.tenants)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []
+        self._least: dict[Shape, Amount] = {}
 
     # --- questions --------------------------------------------------------------------------
 
@@ -60,9 +61,11 @@ class Work:
 
     def least(self, shape: Shape) -> Amount:
         """The least that the claim will hold, over all its seats."""
-        if shape.memory_bytes is not None:
-            return Amount(shape.held_milli * shape.count, shape.memory_bytes * shape.count)
-        return Amount(shape.held_milli * shape.count, self.fit(shape).least_bytes)
+        if shape not in self._least:
+            least = None if shape.memory_bytes is None else shape.memory_bytes * shape.count
+            size = self.fit(shape).least_bytes if least is None else least
+            self._least[shape] = Amount(shape.held_milli * shape.count, size)
+        return self._least[shape]
 
     def covers(self, tenant: str, amount: Amount) -> bool:
         """Whether the tenant's quota has room for so much more."""

@@ -1,0 +1,99 @@
+"""Decisions in one process: a gang of 512, why a gang cannot run, 4,000 jobs on 500 nodes.
+
+The peer's figures are not measured here: they are those of the sample report of KAI-Scheduler's own scale test
+(github.com/kai-scheduler/KAI-Scheduler, 2026-07-03), and include its API server and binding. Ours are decisions alone:
+snapshot to plan, and applying each plan to the next snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bench.rows import Row, median_row
+from gpupool.base.units import WHOLE
+from gpupool.model.claim import Shape, Within
+from gpupool.model.gang import Gang, Group, Role
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.explain import explain
+from gpupool.scheduling.snapshot import Snapshot, Waiting
+from tests.support.gang_builders import racked
+from tests.support.scheduling_builders import apply, cards, snapshot, waiting, whole
+
+NAME = "scheduling"
+PEER = "KAI-Scheduler's scale-test sample of 2026-07-03, with its API server"
+COMMAND = "python -m bench scheduling"
+TIMES = 5
+HEADS = 64
+
+
+def run(out: Path) -> list[Row]:
+    return [
+        _row("512-pod gang on 512 nodes", _gang_of_512(None), 49.4, 1.0),
+        _row("512-pod gang on 512 nodes, in one block of racks", _gang_of_512("block"), 48.7, 1.0),
+        _row("cannot run because, 10-pod gang, 4,000 gangs waiting", _cannot_run(), 249.5, 1.0),
+        _row("fill 500 nodes with 4,000 single-card jobs", _fill, 398.0, 5.0, times=1),
+    ]
+
+
+def _row(figure: str, act: Callable[[], object], peer: float, limit: float, times: int = TIMES) -> Row:
+    samples = [_seconds(act) for _ in range(times)]
+    row = median_row(figure, COMMAND, samples, limit=limit, note="processor time")
+    return replace(row, peer=peer, peer_command=PEER)
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    """Processor time of this thread."""
+    began = time.thread_time()
+    act()
+    return time.thread_time() - began
+
+
+def _gang(name: str, size: int, within: Within, at: int = 0) -> Waiting:
+    shape = Shape(WHOLE, None, 8)
+    members = tuple(f"{name}-{n}" for n in range(size))
+    root = Group("all", (Role("worker", shape, size, size),), within)
+    return Waiting("nlp", 0, shape, members, size, at, gang=Gang(name, root, members))
+
+
+def _gang_of_512(level: str | None) -> Callable[[], None]:
+    blocks, racks = tuple(0 for _ in range(512)), tuple(n // 16 for n in range(512))
+    pool = racked("512x8xH100", block=blocks, rack=racks)
+    before = snapshot(pool, _gang("big", 512, Within(level)))
+
+    def act() -> None:
+        assert len(cycle(before, 0).placements) == 512
+
+    return act
+
+
+def _cannot_run() -> Callable[[], None]:
+    """One cycle over the whole queue from nothing: the sentence that a user gets who asks."""
+    full = {f"node-{node}/{card}": (WHOLE, 80 << 30) for node in range(1, 501) for card in range(8)}
+    gangs = [_gang(f"g{n}", 10, Within(), at=n) for n in range(4000)]
+    before = snapshot(cards("500x8xH100", used=full), *gangs)
+
+    def act() -> None:
+        answer = explain(before, gangs[-1], 10**9)
+        assert answer.sentence.startswith("10 of role worker must start together and none finds room")
+
+    return act
+
+
+def _fill() -> None:
+    """All 4,000 jobs as the pool does it: plans of at most 64, each applied before the next."""
+    left = [f"j{n:04}" for n in range(4000)]
+    now: Snapshot = snapshot("500x8xH100", waiting(*left[:HEADS], want=whole(), count=len(left)))
+    board, placed = Board(now), 0
+    while True:
+        plan = cycle(now, 0, limit=HEADS, board=board)
+        if not plan.placements:
+            break
+        placed += len(plan.placements)
+        queue = left[placed : placed + HEADS]
+        rest = (waiting(*queue, want=whole(), count=len(left) - placed),) if queue else ()
+        now = replace(apply(replace(now, waiting=()), plan), waiting=rest)
+    assert placed == 4000
