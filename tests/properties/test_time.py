@@ -1,0 +1,180 @@
+"""What holds of the time axis, whatever runs, waits and is reserved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Shape
+from gpupool.model.quota import UNLIMITED, Amount
+from gpupool.model.reservation import Reservation
+from gpupool.scheduling.columns import free_columns
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.feasible import Fit
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.reservation import hold_all, occurrences
+from gpupool.scheduling.seating import claims_in, pick
+from gpupool.scheduling.snapshot import Cards, Running, Snapshot, TenantView
+from gpupool.scheduling.timeline import NEVER, SECOND, Timeline
+from gpupool.simulation.promises import PromisedReplay
+from gpupool.simulation.trace import NS, Arrival
+from gpupool.simulation.world import World
+from tests.properties.test_scheduling import snapshots
+from tests.support.scheduling_builders import cards
+from tests.support.time_builders import reserved, taken
+
+often = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+layouts = st.sampled_from(["1x2xT4", "2x2xT4", "1x1xT4+1x2xL40S", "2x1xT4+1x4xT4", "4x1xT4"])
+shapes = st.sampled_from(
+    [
+        Shape(WHOLE),
+        Shape(WHOLE),
+        Shape(WHOLE, None, 2),
+        Shape(400, 4 * GIB),
+        Shape(600, 2 * GIB),
+        Shape(300, 9 * GIB, 2),
+    ]
+)
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, limited: bool = True) -> list[Arrival]:
+    """Up to twelve jobs and gangs of one tenant; limits are exact or too long."""
+    found = []
+    for number in range(draw(st.integers(2, 12))):
+        seconds = draw(st.integers(1, 60))
+        limit = seconds + draw(st.sampled_from([0, 0, 5, 40])) if limited or draw(st.booleans()) else None
+        members, at = draw(st.sampled_from([1, 1, 1, 2, 3])), draw(st.integers(0, 40))
+        name = f"j{number:02}"
+        found.append(
+            Arrival(name, at * NS, draw(shapes), seconds * NS, "nlp", 0, limit, name if members > 1 else "", members)
+        )
+    return sorted(found, key=lambda one: (one.at_ns, one.job))
+
+
+def lived(pool: Cards, jobs: list[Arrival], *held: Reservation) -> PromisedReplay:
+    tenants = {"nlp": TenantView(UNLIMITED, Amount())}
+    replay = PromisedReplay(World(Snapshot(1, pool, tenants, (), reservations=held)))
+    replay.run(jobs)
+    return replay
+
+
+@often
+@given(layouts, arrivals())
+def test_no_promised_start_is_put_off_and_none_is_late(layout: str, jobs: list[Arrival]) -> None:
+    ledger = lived(cards(layout), jobs).ledger
+    assert ledger.put_off == []
+    assert ledger.late == []
+
+
+@often
+@given(layouts, arrivals(limited=False))
+def test_everything_that_could_ever_start_does_with_or_without_limits(layout: str, jobs: list[Arrival]) -> None:
+    replay = lived(cards(layout), jobs)
+    waiting = {job.key.gang or job.id for job in replay.world.waiting()}
+    assert {name for name in waiting if startable(cards(layout), jobs, name)} == set()
+
+
+def startable(pool: Cards, jobs: list[Arrival], name: str) -> bool:
+    """Whether it starts when it is alone."""
+    return bool(lived(pool, [one for one in jobs if one.job == name]).ledger.started_ns)
+
+
+@st.composite
+def held(draw: st.DrawFn) -> list[Reservation]:
+    found = []
+    for number in range(draw(st.integers(1, 3))):
+        start, length = draw(st.integers(0, 60)), draw(st.integers(1, 30))
+        every = draw(st.sampled_from([None, None, 40, 90]))
+        until = None if every is None else start + draw(st.integers(1, 200))
+        want = draw(st.sampled_from([Shape(WHOLE), Shape(500, 4 * GIB), Shape(WHOLE, None, 2)]))
+        found.append(
+            reserved(f"r{number}", start, start + length, want=want, every=every, until=until, tenant="vision")
+        )
+    return found
+
+
+@st.composite
+def busy(draw: st.DrawFn) -> tuple[Cards, list[Running]]:
+    """A pool some of whose cards are partly taken, by jobs of which some are known to end."""
+    pool, jobs = cards(draw(layouts)), []
+    milli, size = pool.free_milli.copy(), pool.free_bytes.copy()
+    for row in range(len(pool)):
+        for _ in range(draw(st.integers(0, 2))):
+            ends = draw(st.sampled_from([None, 10, 30, 70]))
+            jobs.append(
+                Running(f"r{len(jobs)}", "nlp", 0, (row,), (400,), (GIB,), Shape(400, GIB), 0, ends and ends * SECOND)
+            )
+            milli[row], size[row] = milli[row] - 400, size[row] - GIB
+    return replace(pool, free_milli=milli, free_bytes=size), jobs
+
+
+@often
+@given(busy(), held(), st.lists(st.tuples(st.integers(0, 9), st.sampled_from([5, 20, 50, 120, None])), max_size=6))
+def test_no_card_is_promised_twice_at_any_instant(
+    pool: tuple[Cards, list[Running]], asked: list[Reservation], starts: list[tuple[int, int | None]]
+) -> None:
+    columns, jobs = pool
+    free, timeline = Free(columns), Timeline(columns, jobs, 0)
+    hold_all(timeline, free, asked, jobs)
+    at_first = least_ever(timeline, free)
+    for card, seconds in starts:
+        row, until = card % len(columns), timeline.until(seconds)
+        spare = int(timeline.spare(free_columns(free), until).milli[row])
+        if spare > 0:
+            free.take(int(columns.node[row]), np.array([row]), spare, np.array([0]))
+            timeline.ends(taken(spare, 0, row), until)
+    assert (least_ever(timeline, free) >= np.minimum(at_first, 0)).all()
+
+
+def least_ever(timeline: Timeline, free: Free) -> np.ndarray:
+    """Per card, the least compute that is left at any instant."""
+    return free.milli + timeline.low(0, NEVER).milli
+
+
+@often
+@given(held(), st.integers(0, 300), st.integers(1, 300))
+def test_occurrences_of_a_window_are_those_of_the_whole_calendar_that_meet_it(
+    asked: list[Reservation], since: int, length: int
+) -> None:
+    since_ns, until_ns = since * SECOND, (since + length) * SECOND
+    for one in asked:
+        everything = list(occurrences(one, 0, 1000 * SECOND))
+        meeting = [found for found in everything if found.end_ns > since_ns and found.start_ns < until_ns]
+        assert list(occurrences(one, since_ns, until_ns)) == meeting
+        assert all(found.end_ns - found.start_ns == one.end_ns - one.start_ns for found in everything if one.end_ns)
+
+
+@often
+@given(snapshots())
+def test_without_anything_held_the_first_claims_of_the_queue_are_placed_as_ever(before: Snapshot) -> None:
+    """Knowing how long jobs run changes nothing for what is placed before the first head that finds no room."""
+    timed = replace(before, waiting=tuple(replace(one, seconds=60) for one in before.waiting))
+    plain, known = cycle(before, 0).placements, cycle(timed, 0).placements
+    if not cycle(timed, 0).starts:
+        assert known == plain
+
+
+@often
+@given(layouts, arrivals(), held())
+def test_reserved_cards_are_there_when_the_reservation_starts(
+    layout: str, jobs: list[Arrival], asked: list[Reservation]
+) -> None:
+    (first, *_) = asked
+    pool = cards(layout)
+    once = replace(first, every_ns=None, until_ns=None)
+    tenants = {"nlp": TenantView(UNLIMITED, Amount())}
+    replay = PromisedReplay(
+        World(Snapshot(1, pool, tenants, (), reservations=(once,))), until_ns=once.start_ns + SECOND // 2
+    )
+    replay.run([one for one in jobs if one.at_ns > 0])
+    assert room(once, replay.world.snapshot().cards) == room(once, pool)
+
+
+def room(asked: Reservation, pool: Cards) -> int:
+    free = Free(pool)
+    return claims_in(pick(Fit(asked.shape, free), free, free_columns(free), 1), asked.shape.count)
