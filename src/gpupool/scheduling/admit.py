@@ -8,17 +8,20 @@ can open them. Nothing here raises: the caller turns `dominant` into its error c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from gpupool.model.catalogue import CATALOGUE
 from gpupool.model.claim import Rejection, Shape
-from gpupool.model.quota import Amount
-from gpupool.scheduling.fairness import budget
+from gpupool.model.quota import Amount, Branch
+from gpupool.scheduling.fairness import room
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.nearest import near
-from gpupool.scheduling.refusal import beyond_quota, never
+from gpupool.scheduling.pool_size import pool_size
+from gpupool.scheduling.quota_tree import Tree
+from gpupool.scheduling.quotas import beyond
+from gpupool.scheduling.refusal import never
 from gpupool.scheduling.snapshot import Cards, TenantView
 
 
@@ -29,6 +32,7 @@ def judge(
     known_models: Iterable[str] = tuple(CATALOGUE),
     *,
     tenant_name: str,
+    cohorts: Mapping[str, Branch] | None = None,
     memory_typed: str | None = None,
 ) -> Rejection | None:
     """The refusal of a claim that can never be placed, or None.
@@ -38,8 +42,9 @@ def judge(
     """
     free = Free(cards)
     fit = Fit(shape, free)
-    said = never(fit, free, known_models, memory_typed) or beyond_quota(_least(fit), tenant_name, tenant)
-    return said and replace(said, nearest=near(shape, free, budget(tenant)).best(shape))
+    tree = Tree({tenant_name: tenant}, cohorts or {}, pool_size(cards))
+    said = never(fit, free, known_models, memory_typed) or beyond(tree, tenant_name, tree.ask(shape, _least(fit)))
+    return said and replace(said, nearest=near(shape, free, room(tree, tenant_name)).best(shape))
 
 
 def _least(fit: Fit) -> Amount:

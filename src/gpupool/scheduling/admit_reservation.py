@@ -16,7 +16,10 @@ from gpupool.model.reservation import Reservation
 from gpupool.scheduling.columns import Columns, empty_columns, free_columns
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.refusal import beyond_quota, never
+from gpupool.scheduling.pool_size import pool_size
+from gpupool.scheduling.quota_tree import Tree
+from gpupool.scheduling.quotas import beyond
+from gpupool.scheduling.refusal import never
 from gpupool.scheduling.reservation import Occurrence, enough, hold_all, horizon, upcoming
 from gpupool.scheduling.seating import claims_in, most, pick
 from gpupool.scheduling.snapshot import Cards, Running, TenantView
@@ -64,7 +67,8 @@ def judge(
 
 def _too_large(fit: Fit, free: Free, asked: Reservation, view: TenantView) -> Rejection | None:
     amount = Amount(fit.shape.held_milli * fit.shape.count * asked.replicas, fit.least_bytes * asked.replicas)
-    said = never(fit, free) or beyond_quota(amount, asked.tenant, view)
+    tree = Tree({asked.tenant: view}, {}, pool_size(free.cards))
+    said = never(fit, free) or beyond(tree, asked.tenant, tree.ask(asked.shape, amount))
     if said is not None:
         return said
     room = int(most(fit, free, empty_columns(free)).sum())

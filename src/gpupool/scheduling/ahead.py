@@ -14,7 +14,6 @@ from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.backfill import Backfill, Parts
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.fairness import budget
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.seating import most
@@ -106,7 +105,7 @@ class Ahead:
     def _within_quota(self, waiting: Waiting) -> bool:
         gang = self._gangs.get(waiting.gang.id) if waiting.gang else None
         least = self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
-        return budget(self._work.tenants[waiting.tenant]).covers(least)
+        return self._work.covers(waiting.tenant, waiting.shape, least)
 
     def _attempt(self, waiting: Waiting) -> Taken | None:
         """Where the class would sit on the working copy as it is; nothing is taken."""

@@ -17,7 +17,7 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
-from gpupool.scheduling.fairness import Queue, borrows
+from gpupool.scheduling.fairness import Queue, Standing
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
@@ -85,7 +85,7 @@ class Run:
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
         waiting, placed = self.snapshot.waiting, list[Placement]()
-        queue = Queue(waiting, lambda i: self.borrows(waiting[i]))
+        queue = Queue(waiting, lambda i: self.borrows(waiting[i]), lambda i: self.standing(waiting[i]))
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
@@ -117,7 +117,12 @@ class Run:
         return self.work.least(waiting.shape) if gang is None else least_amount(self.work, gang)
 
     def borrows(self, waiting: Waiting) -> bool:
-        return borrows(self.work.tenants[waiting.tenant], self.least(waiting))
+        """Whether the next claim would go over what its tenant is guaranteed."""
+        return self.work.quotas.borrows(waiting.tenant, waiting.shape, self.least(waiting))
+
+    def standing(self, waiting: Waiting) -> Standing:
+        """Where the class's tenant stands in the fair share."""
+        return self.work.quotas.standing(waiting.tenant)
 
     def _place(self, waiting: Waiting, head: int) -> list[tuple[str, Seated]]:
         """The next head's seats, or those of a gang; empty where it finds none."""
@@ -127,7 +132,7 @@ class Run:
         return [(waiting.heads[head], seated)] if seated else []
 
     def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
-        if not self.work.covers(waiting.tenant, self.least(waiting)):
+        if not self.work.covers(waiting.tenant, waiting.shape, self.least(waiting)):
             return []
         sort = waiting.tenant, waiting.seconds, waiting.reservation, asked.sort
         if sort in self._vain:

@@ -51,7 +51,7 @@ class Evicting:
         if asked is not None and not asked.needed:
             return False
         least = self._work.least(waiting.shape) if asked is None else least_amount(self._work, asked)
-        return self._work.covers(waiting.tenant, least)
+        return self._work.covers(waiting.tenant, waiting.shape, least)
 
     def _candidates(self, waiting: Waiting) -> Sequence[Victim]:
         if self._victims is None:

@@ -15,7 +15,7 @@ from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.scheduling import wording
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import Run, planned
-from gpupool.scheduling.fairness import Rank, budget, rank
+from gpupool.scheduling.fairness import Rank, rank
 from gpupool.scheduling.feasible import CODE, FITS
 from gpupool.scheduling.nearest import Near, near
 from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
@@ -52,7 +52,7 @@ def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | No
     with planned(snapshot, now_ns, board=board) as (plan, after):
         said = plan.rejections.get(asked.key)
         answer = _placed(plan, asked) if said is None else _waits(said, asked, after)
-        after.work.tenants = dict(snapshot.tenants)
+        after.work.quotas.restart()
         ahead = _ahead(snapshot, asked, after)
     waited = max(0, now_ns - waiting.oldest_ns) // 10**9
     return replace(answer, ahead=ahead, waited_seconds=waited)
@@ -64,7 +64,7 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
 
 
 def _waits(said: Rejection, waiting: Waiting, after: Run) -> Explanation:
-    options = near(waiting.shape, after.work.free, budget(after.work.tenants[waiting.tenant]))
+    options = near(waiting.shape, after.work.free, after.work.quotas.room(waiting.tenant))
     nearest = waiting.shape if said.dominant is Reason.BEHIND else options.best(waiting.shape)
     helps = () if said.dominant is Reason.BEHIND else _helps(said, waiting, after, options)
     return Explanation(said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, helps)
@@ -85,7 +85,7 @@ def _helps(said: Rejection, waiting: Waiting, after: Run, options: Near) -> tupl
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:
     def turn(one: Waiting) -> Rank:
-        return rank(replace(one, heads=one.heads or ("",)), 0, before.borrows(one))
+        return rank(replace(one, heads=one.heads or ("",)), 0, before.borrows(one), before.standing(one))
 
     mine = turn(waiting)
     return sum(one.count for one in snapshot.waiting if one.key != waiting.key and turn(one) < mine)

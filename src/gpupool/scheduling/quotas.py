@@ -79,12 +79,20 @@ class Quotas:
 
     def rejection(self, tenant: str, shape: Shape, least: Amount) -> Rejection | None:
         """Why the claim must wait for its own people first, or can never be: names what is exhausted, and where."""
-        use = self.tree.ask(shape, least)
-        found = self.tree.exhausted(tenant, use) or self._no_model(tenant, shape)
-        return beyond(self.tree, tenant, use) or _in_use(found)
+        return beyond(self.tree, tenant, self.tree.ask(shape, least)) or self.in_use(tenant, shape, least)
 
-    def _no_model(self, tenant: str, shape: Shape) -> Exhausted | None:
-        if self.tree.narrowed(tenant, shape) is not None:
+    def in_use(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
+        """What is exhausted now for a claim that would take so much, and where."""
+        found = self.tree.exhausted(tenant, self.tree.ask(shape, amount))
+        return _in_use(found or self._no_model(tenant, shape))
+
+    def models_out(self, tenant: str, shape: Shape) -> str:
+        """Which model the tenant may hold no more of, though the claim would take it."""
+        said = _in_use(self._no_model(tenant, shape, some=True))
+        return said.sentence if said else ""
+
+    def _no_model(self, tenant: str, shape: Shape, *, some: bool = False) -> Exhausted | None:
+        if not some and self.tree.narrowed(tenant, shape) is not None:
             return None
         milli = shape.held_milli * shape.count
         found = (self.tree.exhausted(tenant, {resource: milli}) for resource in self.tree.models)
@@ -106,6 +114,10 @@ class Quotas:
 
     def mark(self) -> Mark:
         return Mark(self.tree.mark(), self.cells.mark())
+
+    def restart(self) -> None:
+        """Undo everything: as it was in the snapshot."""
+        self.rollback(Mark(0, 0))
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since the mark."""

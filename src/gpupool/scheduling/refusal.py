@@ -1,7 +1,7 @@
 """Why a shape goes nowhere: counts per reason, what dominates, and the sentence for people.
 
-`never` is about the pool however empty; `not_now` about what is free now; `quota_*` about the
-tenant. None of them changes anything or knows who holds what.
+`never` is about the pool however empty, `not_now` about what is free now; what quotas refuse is in `quotas`. None of
+them changes anything or knows who holds what.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import numpy as np
 from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Reason, Rejection
-from gpupool.model.quota import Amount
 from gpupool.scheduling import wording
-from gpupool.scheduling.fairness import budget
 from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Cards, Ints, TenantView
+from gpupool.scheduling.snapshot import Bools, Cards, Ints
 
 _PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.CPU, Reason.HOST_MEMORY)
 _STATUS = (Reason.DRAINING, Reason.NOT_ADOPTED, Reason.UNHEALTHY)
@@ -161,31 +159,14 @@ def _most_of_hosts(fit: Fit, free: Free) -> dict[Reason, str]:
     return said | ({Reason.HOST_MEMORY: format_mib(int(free.host_bytes[memory].max()))} if len(memory) else {})
 
 
-def beyond_quota(amount: Amount, tenant: str, view: TenantView) -> Rejection | None:
-    """The refusal of what is more than the tenant may ever hold."""
-    quota, hint = view.quota, "an admin can raise it: gpupool quota set"
-    if quota.maximum_milli is not None and amount.gpu_milli > quota.maximum_milli:
-        sentence = wording.beyond_quota_compute(amount.gpu_milli, tenant, quota)
-    elif quota.maximum_memory_bytes is not None and amount.memory_bytes > quota.maximum_memory_bytes:
-        sentence = wording.beyond_quota_memory(amount.memory_bytes, tenant, quota)
-    else:
+def kept_whole(fit: Fit, free: Free, closed: Bools) -> Rejection | None:
+    """The refusal when what would fit is on nodes or NVLink domains that are kept whole for others."""
+    fits = fit.why == FITS
+    if (free.count_by_node(fits & ~closed) >= fit.shape.count).any():
         return None
-    return Rejection(sentence, Reason.QUOTA, fits_ever=False, hint=hint)
-
-
-def quota_in_use(amount: Amount, tenant: str, view: TenantView) -> Rejection | None:
-    """Why a tenant must give something back first; None when its quota has room for the amount."""
-    if budget(view).covers(amount):
-        return None
-    held, quota = view.held, view.quota
-    left = budget(view).milli
-    if left is not None and amount.gpu_milli > max(left, 0):
-        most = quota.maximum_milli or 0
-        sentence = wording.quota_compute_in_use(tenant, held.gpu_milli, most, amount.gpu_milli)
-    else:
-        most = quota.maximum_memory_bytes or 0
-        sentence = wording.quota_memory_in_use(tenant, held.memory_bytes, most, amount.memory_bytes)
-    return Rejection(sentence, Reason.QUOTA)
+    kept = fits & closed
+    sentence = wording.kept_whole(fit.shape, seat_bytes(fit), int(np.count_nonzero(kept)))
+    return Rejection(sentence, Reason.RESERVED, {Reason.RESERVED: int(np.count_nonzero(kept))})
 
 
 def behind(placed: int) -> Rejection:

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Group
@@ -14,7 +15,7 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling import refusal, refusal_gang
 from gpupool.scheduling.feasible import cheapest_bytes
 from gpupool.scheduling.gang import Missing, Path, least_amount, room_by_role
-from gpupool.scheduling.snapshot import ClassKey, TenantView, Waiting
+from gpupool.scheduling.snapshot import ClassKey, Waiting
 from gpupool.scheduling.work import Work
 
 GangKey = tuple[Group, tuple[tuple[Path, int], ...]]
@@ -44,10 +45,8 @@ class Verdicts:
 
     def of(self, waiting: Waiting, placed: int) -> Rejection:
         """`placed`: how many claims the plan places, for the one that comes in the next round."""
-        view, least = self._work.tenants[waiting.tenant], self._least(waiting)
-        ever = refusal.beyond_quota(least, waiting.tenant, view)
-        quota = ever or refusal.quota_in_use(least, waiting.tenant, view)
-        return quota or self._no_room(waiting) or self._held_up(waiting, view, placed)
+        quota = self._work.quotas.rejection(waiting.tenant, waiting.shape, self._least(waiting))
+        return quota or self._no_room(waiting) or self._held_up(waiting, placed)
 
     def _least(self, waiting: Waiting) -> Amount:
         if waiting.gang is None:
@@ -56,13 +55,22 @@ class Verdicts:
 
     def _no_room(self, waiting: Waiting) -> Rejection | None:
         if waiting.gang is None:
-            return self._remembered(waiting.shape, lambda: self._shape(waiting.shape))
+            return self._one(waiting.tenant, waiting.shape)
         asked = self._gangs[waiting.gang.id]
         if not asked.needed:
             return self._rest(asked, tried=waiting.key in self._tried)
         if short := self._remembered((asked.gang.root, tuple(asked.least.items())), lambda: self._gang(asked)):
             return short
         return refusal_gang.apart(asked.gang, asked.needed) if waiting.key in self._tried else None
+
+    def _one(self, tenant: str, shape: Shape) -> Rejection | None:
+        quotas = self._work.quotas
+        kept = quotas.admitted(tenant, shape, self._work.least(shape)) or shape
+        said = self._remembered(kept, lambda: self._shape(kept))
+        if said is None:
+            closed = quotas.closed(tenant)
+            return None if closed is None else refusal.kept_whole(self._work.fit(kept), self._work.free, closed)
+        return said if kept == shape else replace(said, sentence=f"{said.sentence}; {quotas.models_out(tenant, shape)}")
 
     def _remembered(self, key: Shape | GangKey, judge: Callable[[], Rejection | None]) -> Rejection | None:
         if key not in self._said:
@@ -90,11 +98,11 @@ class Verdicts:
         said = self._remembered(asked.roles[path].shape, lambda: self._shape(asked.roles[path].shape))
         return said or (refusal_gang.no_room_beside(asked.gang.root.within) if tried else None)
 
-    def _held_up(self, waiting: Waiting, view: TenantView, placed: int) -> Rejection:
+    def _held_up(self, waiting: Waiting, placed: int) -> Rejection:
         # Room there is; then either only cards that are too large for the quota's rest, or it is not its turn.
         if waiting.gang is not None:
             return refusal.behind(placed)
         fit = self._work.fit(waiting.shape)
         cheapest = cheapest_bytes(fit, self._work.free)[fit.roomy]
         amount = Amount(waiting.shape.held_milli * waiting.shape.count, int(cheapest.min()))
-        return refusal.quota_in_use(amount, waiting.tenant, view) or refusal.behind(placed)
+        return self._work.quotas.in_use(waiting.tenant, waiting.shape, amount) or refusal.behind(placed)

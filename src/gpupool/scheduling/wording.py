@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
 from gpupool.model.claim import Reason, Shape, Sharing
-from gpupool.model.quota import CELLS, MEMORY, NODE, Quota, Resource, parts
+from gpupool.model.quota import CELLS, MEMORY, NODE, Resource, parts
 
 LISTED_NODES = 3
 """So many nodes are named in a sentence; the rest is summed up."""
@@ -113,37 +113,13 @@ def at_most_of_host(most_cpu: int, most_bytes: int) -> str:
     return f"ask for at most {format_cores(most_cpu)} processors and {format_mib(most_bytes)} of main memory"
 
 
-def beyond_quota_compute(milli: int, tenant: str, quota: Quota) -> str:
-    nominal, borrowing = quota.nominal_milli or 0, quota.borrowing_milli or 0
-    return (
-        f"{format_gpu(milli)} GPU is beyond tenant {tenant}'s maximum of {format_gpu(nominal + borrowing)} GPU"
-        f" (nominal {format_gpu(nominal)} + borrowing {format_gpu(borrowing)})"
-    )
-
-
-def beyond_quota_memory(size: int, tenant: str, quota: Quota) -> str:
-    nominal, borrowing = quota.nominal_memory_bytes or 0, quota.borrowing_memory_bytes or 0
-    return (
-        f"{format_mib(size)} is beyond tenant {tenant}'s maximum of {format_mib(nominal + borrowing)}"
-        f" (nominal {nominal // MIB} + borrowing {borrowing // MIB})"
-    )
-
-
 # Not now.
 
 
-def quota_compute_in_use(tenant: str, held: int, maximum: int, more: int) -> str:
-    return (
-        f"tenant {tenant} holds {format_gpu(held)} of its maximum {format_gpu(maximum)} GPU;"
-        f" this claim needs {format_gpu(more)} more"
-    )
-
-
-def quota_memory_in_use(tenant: str, held: int, maximum: int, more: int) -> str:
-    return (
-        f"tenant {tenant} holds {held // MIB} of its maximum {format_mib(maximum)};"
-        f" this claim needs {format_mib(more)} more"
-    )
+def kept_whole(shape: Shape, seat_bytes: int | None, cards: int) -> str:
+    needs = needs_card if shape.count == 1 else needs_node
+    are = "card that fits is" if cards == 1 else "cards that fit are"
+    return f"{needs(shape, seat_bytes)}; the {cards} {are} on nodes kept whole for other tenants"
 
 
 def exhausted(title: str, resource: Resource, held: int, most: int, kept: int, more: int) -> str:

@@ -6,7 +6,7 @@ The steps that placing, gangs, keeping and preemption are made of; which of them
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,13 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.board import Mark as BoardMark
 from gpupool.scheduling.domains import depth_of, ladder
-from gpupool.scheduling.fairness import budget
-from gpupool.scheduling.feasible import Fit, roomy_nodes
+from gpupool.scheduling.feasible import FITS, Fit, roomy_nodes
+from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater
-from gpupool.scheduling.snapshot import Bools, Ints, Placement, Running, Snapshot, TenantView
+from gpupool.scheduling.quotas import Mark as QuotaMark
+from gpupool.scheduling.quotas import Quotas
+from gpupool.scheduling.ranking import Ranking
+from gpupool.scheduling.snapshot import Bools, Ints, Placement, Running, Snapshot
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Seated:
 
 class Mark(NamedTuple):
     board: BoardMark
-    tenants: dict[str, TenantView]
+    quotas: QuotaMark
 
 
 class Work:
@@ -44,7 +47,7 @@ class Work:
 
     def __init__(self, snapshot: Snapshot, board: Board) -> None:
         self.snapshot, self.board, self.free = snapshot, board, board.free
-        self.tenants = dict(snapshot.tenants)
+        self.quotas = Quotas(snapshot, board.free)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []
         self._least: dict[Shape, Amount] = {}
@@ -67,34 +70,34 @@ class Work:
             self._least[shape] = Amount(shape.held_milli * shape.count, size)
         return self._least[shape]
 
-    def covers(self, tenant: str, amount: Amount) -> bool:
-        """Whether the tenant's quota has room for so much more."""
-        return budget(self.tenants[tenant]).covers(amount)
+    def covers(self, tenant: str, shape: Shape, amount: Amount) -> bool:
+        """Whether every quota up to the pool has room for so much more, for cards of that kind."""
+        return self.quotas.admitted(tenant, shape, amount) is not None
 
     # --- steps ------------------------------------------------------------------------------
 
     def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None:
         """The claim takes the seats that the policy gives it (on these nodes); None, and nothing changed, if none."""
-        if not self.covers(tenant, self.least(shape)):
+        kept = self.quotas.admitted(tenant, shape, self.least(shape))
+        if kept is None:
             return None
-        room = budget(self.tenants[tenant]).size
-        ranking = self.board.ranking(shape)
-        nodes = self._nodes(ranking.fit, room, among)
+        room, closed = self.quotas.room(tenant).size, self.quotas.closed(tenant)
+        ranking = self.board.ranking(kept)
+        nodes = self._nodes(ranking.fit, room, _outside(closed, ranking.fit, self.free, among))
         node = ranking.best(None if nodes is ranking.fit.roomy else nodes)
         if node is None:
             return None
-        rows = affordable(self.board.choose(ranking, node), ranking.fit, room)
+        rows = affordable(self._order(ranking, node, closed), ranking.fit, room)
         seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)))
         self.board.take(ranking.fit, node, rows)
-        self._hold(tenant, Amount(shape.held_milli * len(rows), int(seated.sizes.sum())))
+        self.quotas.take(tenant, rows, shape.held_milli, seated.sizes)
         return seated
 
     def release(self, running: Iterable[Running]) -> None:
         """As if these jobs had ended."""
         for job in running:
             self.board.release(job)
-            if job.tenant in self.tenants:
-                self._hold(job.tenant, Amount(-sum(job.milli), -sum(job.sizes)))
+            self.quotas.release(job)
 
     def hold(self, seated: Iterable[Seated]) -> None:
         """Nobody who comes later in this cycle gets these seats, also where others have not left them yet."""
@@ -109,20 +112,23 @@ class Work:
         self._held.clear()
 
     def mark(self) -> Mark:
-        return Mark(self.board.mark(), dict(self.tenants))
+        return Mark(self.board.mark(), self.quotas.mark())
 
     def rollback(self, mark: Mark) -> None:
         self.board.rollback(mark.board)
-        self.tenants = mark.tenants
+        self.quotas.rollback(mark.quotas)
 
     def keep(self, mark: Mark) -> None:
         self.board.keep(mark.board)
 
     # --- parts ------------------------------------------------------------------------------
 
-    def _hold(self, tenant: str, amount: Amount) -> None:
-        view = self.tenants[tenant]
-        self.tenants[tenant] = replace(view, held=view.held + amount)
+    def _order(self, ranking: Ranking, node: int, closed: Bools | None) -> Ints:
+        """The node's cards, best first, without those that are kept whole for others."""
+        if closed is None or not closed[self.free.of_node(node)].any():
+            return self.board.choose(ranking, node)
+        rows = ranking.choose(node)
+        return rows[~closed[rows]]
 
     def _nodes(self, fit: Fit, room: int | None, among: Bools | None) -> Bools:
         """Where the claim may go: within the quota's rest, on the nodes asked for, as near together as it requires."""
@@ -135,6 +141,14 @@ class Work:
         linked, asked = np.zeros_like(nodes), np.flatnonzero(nodes)
         linked[asked] = self.board.linked.nodes(fit, asked, level)
         return linked
+
+
+def _outside(closed: Bools | None, fit: Fit, free: Free, among: Bools | None) -> Bools | None:
+    """Of the nodes asked for, those with enough fitting cards that are not closed."""
+    if closed is None:
+        return among
+    enough: Bools = free.count_by_node((fit.why == FITS) & ~closed) >= fit.shape.count
+    return enough if among is None else enough & among
 
 
 def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:

@@ -9,6 +9,7 @@ from gpupool.model.allocation import Seat
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CardStatus, Plan, Snapshot
+from tests.support.quota_builders import cohort, member, runs
 from tests.support.scheduling_builders import apply, cards, shape, snapshot, tenant, waiting, whole
 
 SPREAD = "spread"
@@ -281,3 +282,38 @@ def test_proportional_seats_on_unlike_cards_stay_within_the_memory_quota_togethe
     assert seated(cycle(before, 0)) == {"a": ("node-1/1", "node-1/2")}
     richer = replace(before, tenants={"nlp": tenant(memory=80 * GIB)})
     assert seated(cycle(richer, 0)) == {"a": ("node-1/0", "node-1/1")}
+
+
+def test_a_claim_is_told_which_cohort_has_nothing_left_of_which_model() -> None:
+    views = {"nlp": member("research"), "vision": member("research")}
+    lab = {"research": cohort(H200=(12, 0))}
+    running = tuple(runs(f"v{n}", "vision", n) for n in range(12))
+    taken = {f"node-{1 + n // 8}/{n % 8}": (1000, GIB) for n in range(12)}
+    before = snapshot("2x8xH200", waiting("a", want=whole(2, "H200")), tenants=views, used=taken)
+    plan = cycle(replace(before, cohorts=lab, running=running), 0)
+    (said,) = plan.rejections.values()
+    assert said.sentence == "cohort research holds 12.00 of its maximum 12.00 H200; this claim needs 2.00 more"
+
+
+def test_a_claim_to_any_card_goes_where_its_tenant_may_hold_more() -> None:
+    view = member(H200=(1, 0))
+    before = snapshot("mixed:H200,H200,L40S", waiting("a", "b", "c", want=whole()), tenants={"nlp": view})
+    plan = cycle(before, 0)
+    assert sorted(placement.seats[0].device for placement in plan.placements) == ["node-1/0", "node-1/2"]
+    assert [said.sentence for said in plan.rejections.values()] == [
+        (
+            "needs a whole L40S card; of 3 cards 2 are of another model, 1 is in use;"
+            " tenant nlp holds 1.00 of its maximum 1.00 H200; this claim needs 1.00 more"
+        )
+    ]
+
+
+def test_a_node_that_is_promised_whole_is_left_to_whom_it_was_promised() -> None:
+    views = {"nlp": member(nodes=(1, None, 0)), "guest": member()}
+    classes = [waiting("g0", "g1", "g2", want=whole(), tenant="guest"), waiting("n", want=whole(2), tenant="nlp", at=9)]
+    plan = cycle(snapshot("2x2xH200", *classes, tenants=views), 0)
+    assert sorted(placement.job for placement in plan.placements) == ["g0", "g1", "n"]
+    alone = cycle(snapshot("2x2xH200", classes[0], tenants=views), 0)
+    assert [said.sentence for said in alone.rejections.values()] == [
+        "needs a whole card; the 2 cards that fit are on nodes kept whole for other tenants"
+    ]
