@@ -10,13 +10,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gpupool.model.claim import Shape
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.kernel import Asked, Columns, Fgd, Kernel
+from gpupool.scheduling.kernel import Asked, Columns, Fgd, Hosts, Kernel, Rules, StreamFill
 from gpupool.scheduling.kernel import Classes as KernelClasses
 from gpupool.scheduling.policy import Unmoved
+from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.snapshot import Ints
+
+SLOTS = 256
+"""Shapes of which something is remembered: 24 bytes for each and every node."""
 
 
 class CompiledFgd(Unmoved):
@@ -34,6 +39,66 @@ class CompiledFgd(Unmoved):
 
     def choose(self, fit: Fit, node: int) -> Ints:
         return self._fgd.choose(self._asked.of(fit), node)
+
+
+class CompiledStreamFill:
+    """`score_stream.StreamFill` in C; prices are set in Python, a few dozen times while a pool fills."""
+
+    SCALED = False
+    NODE, CARD = "least displacing", "least displacing"
+
+    def __init__(
+        self, kernel: Kernel, free: Free, kinds: Kinds, expected: Classes, prices: Prices, rules: Rules
+    ) -> None:
+        self._prices, self._number = prices, len(rules.streams)
+        self._price = np.zeros(len(prices.price), dtype=np.int64)
+        self._hosts = Hosts(prices.count, prices.cpu, prices.allowed.astype(np.uint8), self._price)
+        columns = columns_of(free, kinds)
+        self._filled = StreamFill(kernel, columns, classes_of(expected, kinds), rules, self._hosts)
+        self._asked, self._tolls, self._slots = Questions(), dict[int, Ints](), dict[tuple[int, ...], int]()
+        self._epoch = -1
+
+    @property
+    def epoch(self) -> int:
+        epoch = self._prices.watch()
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._tolls.clear()
+            self._price[:] = self._number * self._prices.price
+        return epoch
+
+    def rate(self, fit: Fit, nodes: Ints) -> Ints:
+        _ = self.epoch  # prices as they are now
+        return self._filled.rate(self._asked.of(fit), self._slot(fit.shape), self._toll(fit.shape), nodes)
+
+    def settle(self, scores: Ints) -> Ints:
+        return scores
+
+    def choose(self, fit: Fit, node: int) -> Ints:
+        return self._filled.choose(self._asked.of(fit), self._toll(fit.shape), node)
+
+    def took(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""
+
+    def gave(self, shape: Shape, node: int) -> None:
+        """Nothing to remember: what is free says it all."""
+
+    def _toll(self, shape: Shape) -> Ints:
+        asked = self._number * shape.count * shape.held_milli
+        found = self._tolls.get(asked)
+        if found is None:
+            found = self._tolls[asked] = self._prices.tolls(asked)
+        return found
+
+    def _slot(self, shape: Shape) -> int:
+        """Where the kernel remembers what it knows of such shapes; when there are no more places, all begin anew."""
+        key = shape.count, shape.held_milli, shape.cpu_milli
+        found = self._slots.get(key)
+        if found is None:
+            if len(self._slots) == SLOTS:
+                self._slots.clear()
+            found = self._slots[key] = len(self._slots)
+        return found
 
 
 class Questions:

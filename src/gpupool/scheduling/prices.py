@@ -20,6 +20,8 @@ STEP_PCT = 2
 _ONE = 1_000_000
 """A shortage of 1: as much is expected as there is."""
 
+_TENTH_OF_THOUSANDTHS = 10_000
+
 _NEVER_FULL = _ONE + 100
 """Keeps the quotient finite where hosts are short from the beginning."""
 
@@ -56,14 +58,19 @@ class Prices:
                 self._set()
         return self.epoch
 
+    def tolls(self, asked_milli: int) -> Ints:
+        """What a claim to so much compute pays on a node of each kind."""
+        tolls: Ints = self.toll * asked_milli // _TENTH_OF_THOUSANDTHS
+        return tolls
+
     def slots(self, whole: Ints, cpu_milli: Ints, kinds: Ints) -> Ints:
         """Per node and group, how many of its claims the node has room for."""
         by_cards = whole[:, None] // self.count
         by_cpu = cpu_milli[:, None] // np.maximum(self.cpu, 1)
         return np.where(self.allowed[:, kinds].T, np.minimum(by_cards, np.where(self.cpu > 0, by_cpu, by_cards)), 0)
 
-    def lost(self, nodes: Ints, fewer: int, cpu_milli: int) -> Ints:
-        """Per node, the price of the slots that go with so many free cards and processors."""
+    def lost(self, nodes: Ints, fewer: Ints, cpu_milli: int) -> Ints:
+        """Per node, the price of the slots that go with so many free cards (per node) and processors."""
         kinds, whole, cpu = self._kinds.of_node[nodes], self.whole[nodes], self._free.cpu_milli[nodes]
         after = self.slots(np.maximum(whole - fewer, 0), cpu - cpu_milli, kinds)
         lost: Ints = (self.slots(whole, cpu, kinds) - after) @ self.price

@@ -14,14 +14,16 @@ import numpy as np
 
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
+from gpupool.scheduling.compiled import CompiledStreamFill
 from gpupool.scheduling.expected import Classes, Kinds, histogram, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.kernel import Rules
 from gpupool.scheduling.policy import Rater, tightest
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.snapshot import Expected, Ints
-from gpupool.scheduling.streams import NUMBER, State, Values
+from gpupool.scheduling.streams import NUMBER, QUANTUM, State, Values, drawn
 
 NAME = "default"
 
@@ -35,23 +37,32 @@ NO_WAY = -(1 << 60)
 """Stands for a card that is not there to be taken."""
 
 _REMEMBERED = 512
-_TENTH_OF_THOUSANDTHS = 10_000
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
     classes = histogram(expected)
-    return StreamFill(free, classes) if (classes.count > 0).any() else Binpack(free)
+    if not (classes.count > 0).any():
+        return Binpack(free)
+    if free.kernel is None:
+        return StreamFill(free, classes)
+    kinds, likely = Kinds(free.cards), typical(classes)
+    rules = Rules(drawn(likely), QUANTUM, NUMBER * STEP, NUMBER * FRESH_CARD)
+    return CompiledStreamFill(free.kernel, free, kinds, likely, Prices(free, kinds, classes), rules)
 
 
 class _Known:
-    """What a shape gains on each node before anything is paid: on its best used card, and on a free one."""
+    """What a shape gains on each node before anything is paid: on its best used card, and on a free one.
+
+    Where which card makes no difference there is only the first, and `opened` free cards are taken.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.used = np.full(nodes, NO_WAY, dtype=np.int64)
         self.fresh = np.full(nodes, NO_WAY, dtype=np.int64)
+        self.opened = np.zeros(nodes, dtype=np.int64)
         self.seen = np.full(nodes, -1, dtype=np.int64)
         """Of each node's version."""
-        self.by_state: dict[tuple[State, tuple[int, ...]], tuple[int, int]] = {}
+        self.by_state: dict[tuple[State, tuple[int, ...]], tuple[int, int, int]] = {}
 
 
 class StreamFill:
@@ -77,8 +88,8 @@ class StreamFill:
         known = self._of(fit.shape)
         self._learn(known, fit, nodes[known.seen[nodes] != self._version[nodes]])
         best = np.maximum(
-            self._paid(fit.shape, nodes, known.used[nodes], opens=False),
-            self._paid(fit.shape, nodes, known.fresh[nodes], opens=True),
+            self._paid(fit.shape, nodes, known.used[nodes], known.opened[nodes]),
+            self._paid(fit.shape, nodes, known.fresh[nodes], np.ones(len(nodes), dtype=np.int64)),
         )
         return self._score(fit.shape, nodes, best)
 
@@ -121,12 +132,12 @@ class StreamFill:
         cells, cpu = self._free.cells[nodes].tolist(), self._free.cpu_milli[nodes].tolist()
         kinds = self._kinds.of_node[nodes].tolist()
         gains = [self._gain(known, fit.shape, *one) for one in zip(kinds, cpu, cells, fits.tolist(), strict=True)]
-        known.used[nodes], known.fresh[nodes] = np.array(gains, dtype=np.int64).T
+        known.used[nodes], known.fresh[nodes], known.opened[nodes] = np.array(gains, dtype=np.int64).T
         known.seen[nodes] = self._version[nodes]
 
     def _gain(
         self, known: _Known, shape: Shape, kind: int, cpu: int, cells: list[int], fits: list[bool]
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, int]:
         """What is placed less what is displaced, times the number of streams; what each state told is kept."""
         state = self._values.state(kind, cpu, cells)
         sizes: tuple[int, ...] = ()
@@ -140,36 +151,34 @@ class StreamFill:
             found = known.by_state[key] = self._worked_out(shape, state, cpu, sizes)
         return found
 
-    def _worked_out(self, shape: Shape, state: State, cpu: int, sizes: tuple[int, ...]) -> tuple[int, int]:
+    def _worked_out(self, shape: Shape, state: State, cpu: int, sizes: tuple[int, ...]) -> tuple[int, int, int]:
         values, milli = self._values, shape.held_milli
         base = NUMBER * shape.count * milli - values.of(state)
         if not _one_share(shape):
             after = values.placed(state, shape.cpu_milli, cpu, shape.count, milli)
-            return base + values.of(after), NO_WAY
+            return base + values.of(after), NO_WAY, state.whole - after.whole
         gain = {s: base + values.of(values.cut(state, shape.cpu_milli, cpu, s, milli)) for s in sizes}
         used = max((gain[size] for size in sizes if size < WHOLE), default=NO_WAY)
-        return used, max((gain[size] for size in sizes if size >= WHOLE), default=NO_WAY)
+        return used, max((gain[size] for size in sizes if size >= WHOLE), default=NO_WAY), 0
 
     def _on_card(self, shape: Shape, node: int, size: int) -> int:
         """The score of one share on a card of that size."""
         cells, cpu = self._free.cells[node].tolist(), int(self._free.cpu_milli[node])
         state = self._values.state(int(self._kinds.of_node[node]), cpu, cells)
-        gain = max(self._worked_out(shape, state, cpu, (size,)))
-        nodes = np.array([node])
-        return int(self._score(shape, nodes, self._paid(shape, nodes, np.array([gain]), opens=size >= WHOLE))[0])
+        gain = max(self._worked_out(shape, state, cpu, (size,))[:2])
+        nodes, opened = np.array([node]), np.array([int(size >= WHOLE)])
+        return int(self._score(shape, nodes, self._paid(shape, nodes, np.array([gain]), opened))[0])
 
-    def _paid(self, shape: Shape, nodes: Ints, gain: Ints, *, opens: bool) -> Ints:
-        """Less what a share pays for a free card, and what is paid for slots of dear hosts."""
-        if opens:
-            gain = gain - NUMBER * FRESH_CARD
+    def _paid(self, shape: Shape, nodes: Ints, gain: Ints, opened: Ints) -> Ints:
+        """Less what shares pay for free cards, and what is paid for slots of dear hosts."""
+        if not shape.whole:
+            gain = gain - NUMBER * FRESH_CARD * opened
         if not self._prices.price.any():
             return gain
-        fewer = shape.count if shape.whole else int(opens)
-        return gain - NUMBER * self._prices.lost(nodes, fewer, shape.cpu_milli)
+        return gain - NUMBER * self._prices.lost(nodes, opened, shape.cpu_milli)
 
     def _score(self, shape: Shape, nodes: Ints, gain: Ints) -> Ints:
-        asked = NUMBER * shape.count * shape.held_milli
-        tolls = self._prices.toll * asked // _TENTH_OF_THOUSANDTHS
+        tolls = self._prices.tolls(NUMBER * shape.count * shape.held_milli)
         score: Ints = (gain - tolls[self._kinds.of_node[nodes]]) // (NUMBER * STEP)
         return score
 

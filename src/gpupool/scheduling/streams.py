@@ -150,14 +150,16 @@ class Values:
         return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
 
     def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, milli: int) -> State:
-        """The state after a share took a part of that size."""
-        parts, least = list(state.parts), self._menus[state.menu].least
+        """The state after a share took a part of that size; one that holds nothing leaves the cards as they are."""
+        cpu, least = (left_milli - cpu_milli) // QUANTUM, self._menus[state.menu].least
+        if not milli:
+            return state._replace(cpu=cpu)
+        parts = list(state.parts)
         if size < WHOLE and size >= least:
             del parts[bisect_left(parts, size)]
         if size - milli >= least:
             insort(parts, size - milli)
-        whole = state.whole - (size >= WHOLE)
-        return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
+        return State(state.menu, cpu, state.whole - (size >= WHOLE), tuple(parts))
 
     def of(self, state: State) -> int:
         """Milli-devices times the number of streams."""
