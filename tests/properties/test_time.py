@@ -172,7 +172,7 @@ def test_reserved_cards_are_there_when_the_reservation_starts(
         World(Snapshot(1, pool, tenants, (), reservations=(once,))), until_ns=once.start_ns + SECOND // 2
     )
     replay.run([one for one in jobs if one.at_ns > 0])
-    assert room(once, replay.world.snapshot().cards) == room(once, pool)
+    assert room(once, replay.world.cards) == room(once, pool)
 
 
 def room(asked: Reservation, pool: Cards) -> int:

@@ -45,7 +45,7 @@ class PromisedReplay(Replay):
         super().__init__(world, (*watchers, _Starts(self.ledger)), until_ns=until_ns)
 
     def _wake_for(self, plan: Plan, now_ns: int) -> None:
-        entries = {waiting.key: waiting for waiting in self.world.snapshot().waiting}
+        entries = {waiting.key: waiting for waiting in self.world.snapshot(now_ns).waiting}
         for key, start in plan.starts.items():
             if start.reserved:
                 self.ledger.promised(_head(key, entries[key]), start.at_ns)
