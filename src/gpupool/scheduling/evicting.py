@@ -6,8 +6,9 @@ them again among what is free and what `Running.leaving_for` it gives back, befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
+from gpupool.model.quota import Amount
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
 from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Start, Waiting
@@ -34,30 +35,49 @@ class Evicting:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
         if not self._rules.enabled or not self._work.snapshot.running or not self._may(waiting, asked):
             return False
-        claimant = Claimant(waiting, job, asked)
-        candidates, vain = self._candidates(waiting), self._sort(waiting, asked)
+        claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
         comes = any(one.leaving_for == job for one in self._work.snapshot.running)
-        if not comes and (not candidates or vain in self._vain):
+        if vain in self._vain and not comes:
             return False
-        found = self._preemptor.find(claimant, candidates)
-        if found is None:
-            self._vain.add(vain)
-            return False
-        self._note(claimant, found)
-        return True
+        for candidates in self._rounds(waiting, asked):
+            if (candidates or comes) and (found := self._preemptor.find(claimant, candidates)):
+                self._note(claimant, found)
+                return True
+        self._vain.add(vain)
+        return False
 
     def _may(self, waiting: Waiting, asked: Missing | None) -> bool:
         """A tenant's own quota is no reason to evict, and nobody leaves for members beyond a gang's minimum."""
         if asked is not None and not asked.needed:
             return False
-        least = self._work.least(waiting.shape) if asked is None else least_amount(self._work, asked)
-        return self._work.covers(waiting.tenant, waiting.shape, least)
+        return self._work.covers(waiting.tenant, waiting.shape, self._least(waiting, asked))
 
-    def _candidates(self, waiting: Waiting) -> Sequence[Victim]:
+    def _least(self, waiting: Waiting, asked: Missing | None) -> Amount:
+        return self._work.least(waiting.shape) if asked is None else least_amount(self._work, asked)
+
+    def _rounds(self, waiting: Waiting, asked: Missing | None) -> Iterator[Sequence[Victim]]:
+        """Who may leave for it: those of lower priority; then also borrowers, twice as many each time.
+
+        A claim that borrows evicts none that is inside what its tenant is guaranteed: it would be taken back at once.
+        """
+        quotas, running = self._work.quotas, self._work.snapshot.running
+        least, every = self._least(waiting, asked), self._all()
+        lower = of_lower_priority(every, waiting.priority, self._rules, self._now_ns)
+        if quotas.borrows(waiting.tenant, waiting.shape, least):
+            borrowed = quotas.borrowed(running)
+            lower = [victim for victim in lower if all(job.job in borrowed for job in victim.jobs)]
+        yield lower
+        lots, by_job = quotas.reclaimable(waiting.tenant, waiting.shape, least, running), _by_job(every)
+        back = [by_job[lot.jobs[0].job] for lot in lots if lot.jobs[0].job in by_job]
+        for count in _doubled(len(back)):
+            yield list({id(victim): victim for victim in (*lower, *back[:count])}.values())
+
+    def _all(self) -> list[Victim]:
+        """Everybody who is not told to leave, and does not sit where somebody is promised a seat."""
         if self._victims is None:
             self._victims = together(self._work.snapshot.running, self._now_ns)
-        found, held = of_lower_priority(self._victims, waiting.priority, self._rules, self._now_ns), self._held()
-        return found if held is None else [victim for victim in found if not held[victim.rows].any()]
+        held = self._held()
+        return self._victims if held is None else [one for one in self._victims if not held[one.rows].any()]
 
     def _sort(self, waiting: Waiting, asked: Missing | None) -> Hashable:
         """Equal claims of one rank would look in vain for the same victims."""
@@ -73,3 +93,17 @@ class Evicting:
         rows = tuple(row for seated in found.seats for row in seated.rows.tolist())
         start = Start(self._now_ns + self._rules.grace_s * SECOND, rows, reserved=True)
         self.starts.setdefault(claimant.waiting.key, start)
+
+
+def _by_job(victims: Iterable[Victim]) -> Mapping[str, Victim]:
+    return {job.job: victim for victim in victims for job in victim.jobs}
+
+
+def _doubled(most: int) -> Iterator[int]:
+    """1, 2, 4 and so on, at last all."""
+    count = 1
+    while count < most:
+        yield count
+        count *= 2
+    if most:
+        yield most

@@ -1,6 +1,7 @@
 """Who has to leave so that a claim or a gang that finds no room can start: the cheapest set, proven before it is named.
 
-Victims are of strictly lower priority, preemptible, and leave as whole gangs. They are looked for on the working copy;
+Victims are of strictly lower priority and preemptible, or run on borrowed quota that its owner takes back; they leave
+as whole gangs. They are looked for on the working copy;
 the plan names them only after the claimant has found all its seats there without them. It is placed when they are gone;
 until then its seats are kept for it.
 """
@@ -121,9 +122,11 @@ def _price(victims: Sequence[Victim]) -> tuple[int, int]:
 
 def evictions(found: Preemption, claimant: Claimant) -> list[Eviction]:
     """What the plan says of each job that leaves."""
-    why = f"gives way to {claimant.job}, of priority {claimant.waiting.priority}"
+    tenant, priority = claimant.waiting.tenant, claimant.waiting.priority
+    lower = f"gives way to {claimant.job}, of priority {priority}; it has priority"
+    back = f"gives way to {claimant.job}: tenant {tenant} takes back what it is guaranteed, which this job had borrowed"
     return [
-        Eviction(job.job, claimant.job, lost, f"{why}; it has priority {job.priority}")
+        Eviction(job.job, claimant.job, lost, f"{lower} {job.priority}" if victim.priority < priority else back)
         for victim in found.victims
         for job, lost in zip(victim.jobs, victim.lost_seconds, strict=True)
     ]

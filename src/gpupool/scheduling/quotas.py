@@ -22,7 +22,7 @@ from gpupool.scheduling.fairness import Budget, Standing, room, standing
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
-from gpupool.scheduling.reclaim import Lot, lots, reclaimable, used
+from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
 
 HINT = "an admin can raise it: gpupool quota set"
@@ -76,6 +76,11 @@ class Quotas:
     def reclaimable(self, tenant: str, shape: Shape, least: Amount, running: Iterable[Running]) -> tuple[Lot, ...]:
         """What borrowers may be made to give back for a claim inside what its tenant is guaranteed, in order."""
         return reclaimable(self.tree, tenant, self.tree.ask(shape, least), running, self._cards)
+
+    def borrowed(self, running: Iterable[Running]) -> frozenset[str]:
+        """The jobs among these that run on borrowed quota."""
+        found = borrowed(self.tree, running, self._cards)
+        return frozenset(job.job for each in found.values() for lot in each for job in lot.jobs)
 
     def rejection(self, tenant: str, shape: Shape, least: Amount) -> Rejection | None:
         """Why the claim must wait for its own people first, or can never be: names what is exhausted, and where."""

@@ -10,7 +10,7 @@ protect: who borrows takes that on, and who is inside its nominal part waits for
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpupool.model.quota import Resource
@@ -45,9 +45,7 @@ def reclaimable(tree: Tree, tenant: str, use: Use, running: Iterable[Running], c
     if tree.borrows(tenant, use):
         return ()
     mine = set(map(id, tree.leaves[tenant].path()))
-    left = {
-        name: _order(found) for name, found in _borrowed(tree, lots(running, tree, cards)).items() if name != tenant
-    }
+    left = {name: _order(found) for name, found in borrowed(tree, running, cards).items() if name != tenant}
     taken, before = list[Lot](), tree.mark()
     while name := _next(tree, left, mine):
         lot = left[name].pop()
@@ -83,18 +81,18 @@ def _sum(uses: Iterable[Use]) -> Use:
     return found
 
 
-def _borrowed(tree: Tree, every: Sequence[Lot]) -> Mapping[str, list[Lot]]:
+def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
     """By tenant, the lots that are not inside what is guaranteed: oldest first, each is inside if it still fits."""
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
-    borrowed: dict[str, list[Lot]] = defaultdict(list)
-    for lot in sorted(every, key=lambda lot: lot.age):
+    beyond: dict[str, list[Lot]] = defaultdict(list)
+    for lot in sorted(lots(running, tree, cards), key=lambda lot: lot.age):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
         if all(inside[(id(node), r)] + amount <= max(0, node.cap.get(r, 0)) for node, r, amount in parts if amount):
             for node, r, amount in parts:
                 inside[(id(node), r)] += amount
         else:
-            borrowed[lot.tenant].append(lot)
-    return borrowed
+            beyond[lot.tenant].append(lot)
+    return beyond
 
 
 def _order(found: list[Lot]) -> list[Lot]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Within
+from gpupool.model.quota import Amount
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Waiting
 from gpupool.scheduling.victims import PreemptionRules
@@ -216,3 +217,34 @@ def test_the_plan_says_when_the_seats_will_be_free() -> None:
     before = asked(one_each(cards("1xH200"), 1), URGENT)
     start = plan(before, grace_s=30).starts[URGENT.key]
     assert (start.at_ns, start.rows, start.reserved) == (NOW + 30 * 10**9, (0,), True)
+
+
+def _borrowers(count: int, **more: object) -> Snapshot:
+    """Four cards, all held by a tenant that is guaranteed two; another one, guaranteed two, asks for `count`."""
+    pool = one_each(cards("4xH200"), 9, 8, 7, 6, **{"preemptible": False} | more)
+    asks = waiting("mine", want=whole(count), tenant="nlp")
+    held = replace(tenant(2000, None), held=Amount(4000, 0))
+    return replace(asked(pool, asks), tenants={"nlp": tenant(2000, None), "other": held})
+
+
+def test_what_runs_on_borrowed_quota_is_taken_back_by_who_is_inside_its_own_the_youngest_first() -> None:
+    found = plan(_borrowers(1))
+    (eviction,) = found.evictions
+    assert eviction.job == "old-3"
+    assert eviction.why == "gives way to mine: tenant nlp takes back what it is guaranteed, which this job had borrowed"
+    assert sorted(evicted(_borrowers(2))) == ["old-2", "old-3"]
+
+
+def test_nobody_takes_back_more_than_it_is_guaranteed_or_what_is_inside_anothers_quota() -> None:
+    assert evicted(_borrowers(3)) == []
+    within = _borrowers(1)
+    views = within.tenants | {"other": replace(within.tenants["other"], quota=tenant(4000).quota)}
+    assert evicted(replace(within, tenants=views)) == []
+
+
+def test_a_borrower_of_higher_priority_evicts_none_that_is_inside_its_quota() -> None:
+    before = _borrowers(1, preemptible=True)
+    urgent = replace(before.waiting[0], priority=100)
+    views = {"nlp": tenant(0, None), "other": replace(before.tenants["other"], quota=tenant(4000).quota)}
+    assert evicted(replace(before, waiting=(urgent,), tenants=views)) == []
+    assert evicted(replace(before, waiting=(urgent,))) == ["old-3"]
