@@ -9,9 +9,9 @@ the same life.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gpupool.model.claim import Rejection
@@ -20,10 +20,12 @@ from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import HEADS, Job, World
 
 _END, _ARRIVE, _WAKE = range(3)
+_HOUR = 3600 * NS
 _IDLE_WAKES = 3
 """So often the clock is moved on for a start that was promised before what waits is given up."""
 
@@ -78,6 +80,7 @@ class Replay:
         self._judged: dict[tuple[object, str], Rejection | None] = {}
         self._expected = self._wakes = 0
         self._board: Board | None = None
+        self._evicted: deque[tuple[int, str]] = deque()
 
     def run(self, arrivals: Sequence[Arrival], now_ns: int = 0, progress: Progress | None = None) -> Outcome:
         """Let the arrivals come, and what runs in the world end. `now_ns` is where the clock stands."""
@@ -151,7 +154,7 @@ class Replay:
         while self.world.waiting_count:
             snapshot = self.world.snapshot(now_ns)
             self._board = self._board or Board(snapshot)
-            plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board)
+            plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self._rules(now_ns))
             self.outcome.cycles += 1
             self._evict(plan.evictions, now_ns)
             self._place(plan.placements, now_ns)
@@ -159,6 +162,12 @@ class Replay:
                 self._wake_for(plan, now_ns)
                 return
             self._wakes = 0
+
+    def _rules(self, now_ns: int) -> PreemptionRules:
+        """Who may be evicted, with who was within the last hour: a tenant's jobs are not evicted without end."""
+        while self._evicted and self._evicted[0][0] <= now_ns - _HOUR:
+            self._evicted.popleft()
+        return replace(GENTLE, evicted=Counter(tenant for _, tenant in self._evicted))
 
     def _place(self, placements: Sequence[Placement], now_ns: int) -> None:
         for placement in placements:
@@ -179,6 +188,7 @@ class Replay:
                 job.left_ns -= max(0, now_ns - job.run.started_ns - eviction.lost_seconds * NS)
             self.world.give_back(job.id, now_ns)
             self.world.enqueue([job], again=True)
+            self._evicted.append((now_ns, job.key.tenant))
             self.outcome.decisions += 1
 
     def _plan_end(self, job: Job, now_ns: int) -> None:

@@ -24,6 +24,7 @@ _SHARES = ((100, 14), (200, 18), (250, 12), (300, 14), (500, 24), (700, 8), (800
 """(milli-devices, how often)."""
 _SEVERAL = ((2, 50), (4, 35), (8, 15))
 _GANGS = ((2, 50), (4, 35), (8, 15))
+_LIMITS = (900, 3600, 4 * 3600, 12 * 3600)
 MOST_JOBS = 1_000_000
 
 
@@ -55,7 +56,7 @@ class Parameters:
     high_pct: int = 5
     """Jobs of low and of high priority; those of low priority may be preempted."""
     limit_pct: int = 70
-    """Jobs that name a limit: one to four times what they really take."""
+    """Jobs that name a limit: one to four times what they really take, rounded up to a time that people write."""
     tenants: int = 3
     """Tenants `team-1`, `team-2`, ... of weights 1, 2, ..., which ask for equal parts."""
 
@@ -187,8 +188,9 @@ def _duration(parameters: Parameters, draw: random.Random) -> int:
 
 
 def _limit(seconds: int, draw: random.Random) -> int:
-    """In whole quarters of an hour, as people write them."""
-    return -(-int(seconds * (1 + 3 * draw.random())) // 900) * 900
+    """The next of the few round times that people write, or whole days."""
+    wanted = int(seconds * (1 + 3 * draw.random()))
+    return next((limit for limit in _LIMITS if limit >= wanted), -(-wanted // _DAY) * _DAY)
 
 
 def _instant(parameters: Parameters, draw: random.Random) -> int:
