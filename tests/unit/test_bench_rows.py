@@ -26,6 +26,13 @@ def test_our_own_limit_is_checked_without_a_peer() -> None:
     assert table([row]).splitlines()[1].split() == ["idle", "151", "MiB", "--", "--", "150", "MiB", "MISSED"]
 
 
+def test_how_far_apart_two_figures_are_is_checked_either_way() -> None:
+    rows = [Row("fgd", "%", ours=ours, peer=95, command="simulate", limit_apart=0.25) for ours in (95.25, 94.75, 94.7)]
+    assert [row.holds for row in rows] == [True, True, False]
+    assert "±0.25 %" in table(rows)
+    assert Row("fgd", "%", ours=95, command="simulate", limit_apart=0.25).holds is None
+
+
 def test_medians_are_taken_of_both_sides() -> None:
     row = median_row("run", "ours", [0.1, 0.9, 0.2], peer_samples=[1.0, 2.0, 9.0], limit_ratio=2)
     assert (row.ours, row.peer) == (0.2, 2.0)
