@@ -59,7 +59,7 @@ def planned(
     try:
         run = Run(snapshot, now_ns, board, rules)
         placed = run.place_all(limit)
-        rejections = run.ahead.said(run.verdicts.all(len(placed)))
+        rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed))))
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts)
         starts = {**run.ahead.starts, **run.evicting.starts}
         evictions = tuple(run.evicting.evictions)

@@ -7,8 +7,11 @@ them again among what is free and what `Running.leaving_for` it gives back, befo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
+from gpupool.scheduling import wording
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
 from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Start, Waiting
@@ -46,6 +49,15 @@ class Evicting:
         self._vain.add(vain)
         return False
 
+    def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
+        """With what those wait for whose seats are being left."""
+        told = dict(rejections)
+        for key, start in self.starts.items():
+            if key in told:
+                sentence = wording.being_left(len(start.rows), self._rules.grace_s)
+                told[key] = replace(told[key], sentence=sentence, dominant=Reason.RESERVED)
+        return told
+
     def _may(self, waiting: Waiting, asked: Missing | None) -> bool:
         """A tenant's own quota is no reason to evict, and nobody leaves for members beyond a gang's minimum."""
         if asked is not None and not asked.needed:
@@ -67,6 +79,8 @@ class Evicting:
             borrowed = quotas.borrowed(running)
             lower = [victim for victim in lower if all(job.job in borrowed for job in victim.jobs)]
         yield lower
+        if not quotas.tree.resources:
+            return
         lots, by_job = quotas.reclaimable(waiting.tenant, waiting.shape, least, running), _by_job(every)
         back = [by_job[lot.jobs[0].job] for lot in lots if lot.jobs[0].job in by_job]
         for count in _doubled(len(back)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupool.model.claim import Reason, Rejection, Within
 from gpupool.model.gang import Gang, Role
-from gpupool.scheduling import refusal
+from gpupool.scheduling import refusal, wording
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.wording import plural, quoted
@@ -12,8 +12,7 @@ from gpupool.scheduling.wording import plural, quoted
 
 def too_few(within: Within, role: Role, room: int, least: int, fit: Fit, free: Free) -> Rejection:
     """Of `least` members that have to start together only `room` find seats; `fit` is that of one member."""
-    found = {0: "none finds", 1: "1 finds"}.get(room, f"{room} find")
-    sentence = f"{least} of role {role.name} must start together{_where(within)} and {found} room"
+    sentence = wording.too_few_together(role.name, least, room, _where(within))
     if not refusal.card_counts(fit) and role.shape.count == 1:
         return Rejection(sentence, Reason.GANG)
     one = refusal.not_now(fit, free)

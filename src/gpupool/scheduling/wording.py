@@ -150,6 +150,19 @@ def _plain(resource: Resource, amount: int) -> str:
     return str(amount // MIB) if resource == MEMORY else counted(resource, amount).split(" ")[0]
 
 
+def too_few_together(role: str, least: int, room: int, where: str) -> str:
+    """`where` is empty or ` in one rack`."""
+    if least == 1:
+        return f"1 of role {role} must be there from the start and finds no room"
+    found = {0: "none finds", 1: "1 finds"}.get(room, f"{room} find")
+    return f"{least} of role {role} must start together{where} and {found} room"
+
+
+def being_left(cards: int, grace_s: int) -> str:
+    kept = f"{plural(cards, 'card')} {'is' if cards == 1 else 'are'}"
+    return f"{kept} kept for it; the jobs that give way have {grace_s} s to leave"
+
+
 def behind(placed: int) -> str:
     return f"there is room; it comes in the next round, after {plural(placed, 'claim')} placed in this one"
 

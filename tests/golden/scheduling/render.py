@@ -2,20 +2,22 @@
 
 from gpupool.base.units import format_gpu, format_mib
 from gpupool.model.claim import Sharing
+from gpupool.model.gang import Group, Role
 from gpupool.model.quota import Quota
 from gpupool.scheduling.snapshot import CARD_STATUS, CardStatus, Plan, Snapshot, TenantView, Waiting
 
 
 def render(before: Snapshot, plan: Plan) -> str:
-    return "\n".join(["POOL", *_pool(before), "", "TENANTS", *_tenants(before), "", "QUEUE", *_queue(before), ""]) + (
-        "\n".join(["", "PLAN", *_placements(plan), "", "STILL WAITING", *_rejections(plan), ""])
-    )
+    parts = ["POOL", *_pool(before), *_running(before), "", "TENANTS", *_tenants(before), "", "QUEUE", *_queue(before)]
+    parts += ["", "PLAN", *_placements(plan), *_evictions(plan), "", "STILL WAITING", *_rejections(plan), ""]
+    return "\n".join(parts)
 
 
 def _pool(before: Snapshot) -> list[str]:
     cards, lines = before.cards, list[str]()
     for node, name in enumerate(cards.nodes):
         labels = " ".join(f"{key}={value}" for key, value in sorted(cards.node_labels[node].items()))
+        labels += " ".join(level.domains[level.of_node[node]] for level in cards.levels)
         lines.append(f"{name} {labels}".rstrip())
         lines += [_card(before, row) for row in range(len(cards)) if cards.node[row] == node]
     return lines
@@ -49,13 +51,38 @@ def _queue(before: Snapshot) -> list[str]:
 
 
 def _class(w: Waiting) -> str:
-    return f"{w.tenant:7} {w.priority:4} {_asked(w)}"
+    return f"{w.tenant:7} {w.priority:4} {_asked(w) if w.gang is None else _gang(w.gang.root)}"
 
 
 def _asked(w: Waiting) -> str:
     burst = " burst" if w.shape.sharing is Sharing.BURST else ""
     kind = ([w.shape.model] if w.shape.model else []) + [f"{key}={value}" for key, value in w.shape.labels]
     return f"{w.shape}{burst} {' '.join(kind)}".rstrip()
+
+
+def _running(before: Snapshot) -> list[str]:
+    uuids = before.cards.uuids
+    lines = [
+        f"  {job.job:7} {job.tenant} {job.priority} {job.shape} on {' '.join(uuids[row] for row in job.rows)}"
+        f", since {job.started_ns // 10**9} s{', preemptible' if job.preemptible else ''}"
+        for job in before.running
+    ]
+    return ["", "RUNNING", *lines] if lines else []
+
+
+def _evictions(plan: Plan) -> list[str]:
+    lines = [f"  {one.job} loses {one.lost_seconds} s: {one.why}" for one in plan.evictions]
+    return ["", "EVICTIONS", *lines] if lines else []
+
+
+def _gang(group: Group) -> str:
+    near = [f"in one {group.within.required}"] if group.within.required else []
+    near += [f"best in one {group.within.preferred}"] if group.within.preferred else []
+    parts = [
+        f"{one.minimum} to {one.desired} {one.name} of {one.shape}" if isinstance(one, Role) else _gang(one)
+        for one in group.parts
+    ]
+    return f"[{'; '.join((*near, *parts))}]"
 
 
 def _placements(plan: Plan) -> list[str]:

@@ -5,18 +5,21 @@ After an intended change: `GPUPOOL_UPDATE_GOLDEN=1 python -m pytest tests/golden
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.model.claim import Shape, Sharing
+from gpupool.model.claim import Shape, Sharing, Within
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CardStatus, Snapshot
 from tests.golden.scheduling.render import render
+from tests.support.gang_builders import gang, group, occupied, racked, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
 HERE = Path(__file__).parent
+NOW = 10_000 * 10**9
 
 
 def _three_teams() -> Snapshot:
@@ -68,18 +71,54 @@ def _fragmented() -> Snapshot:
     )
 
 
+def _gang_of_roles() -> Snapshot:
+    """The launcher's place is held from the start, the ninth worker has to wait."""
+    return snapshot(
+        "2x4xH200+1x1xT4",
+        gang("train", role("launcher", shape(100, GIB), 1, launcher=True), role("worker", whole(), 6, 9), at=1),
+        gang("late", role("worker", whole(2), 2), at=2),
+        waiting("small", want=shape(500, 8 * GIB), at=3),
+    )
+
+
+def _racks() -> Snapshot:
+    """Two stages, each in one rack, both in one block: the first block has lost a card too many."""
+    used = {f"node-{node}/0": (1000, 140 * GIB) for node in (1, 4, 5)}
+    pool = racked("8x2xH200", used=used, block=(0, 0, 0, 0, 1, 1, 1, 1), rack=(0, 0, 1, 1, 2, 2, 3, 3))
+    stages = (group(f"stage-{n}", role(f"s{n}", whole(), 3), within=Within("rack")) for n in range(2))
+    near = gang("near", role("worker", whole(), 2, 3), within=Within("block", "rack"), at=2)
+    return snapshot(pool, gang("pipe", *stages, within=Within("block"), at=1), near)
+
+
+def _preemption() -> Snapshot:
+    """A gang of higher priority takes the node that loses least; what is nobody's to lose stays."""
+    pool = cards("2x4xH200", used={"node-2/3": (0, 0)})
+    ages = {"node-1/0": 900, "node-1/1": 800, "node-1/2": 5000, "node-2/0": 3000, "node-2/1": 2000, "node-2/2": 100}
+    jobs = [
+        running(pool, f"old-{n}", name, want=whole(), since=(10_000 - age) * 10**9)
+        for n, (name, age) in enumerate(ages.items())
+    ]
+    urgent = gang("urgent", role("worker", whole(4), 1), priority=100, at=1)
+    before = snapshot(occupied(pool, *jobs), urgent, waiting("small", want=whole(), at=2), tenants={"other": tenant()})
+    return replace(before, running=tuple(jobs))
+
+
 CASES: Mapping[str, Snapshot] = {
     "three-teams-on-one-card": _three_teams(),
     "quotas-and-priorities": _quotas(),
     "mixed-box-binpack": _mixed_box(),
     "mixed-box-spread": _mixed_box("spread"),
     "fragmented-pool": _fragmented(),
+    "gang-of-roles": _gang_of_roles(),
+    "gang-in-racks": _racks(),
+    "preemption": _preemption(),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_plan_reads_as_recorded(name: str) -> None:
-    file, text = HERE / f"{name}.txt", render(CASES[name], cycle(CASES[name], 0))
+    file, before = HERE / f"{name}.txt", CASES[name]
+    text = render(before, cycle(before, NOW if before.running else 0))
     if os.environ.get("GPUPOOL_UPDATE_GOLDEN"):
         file.write_text(text)
     assert text == file.read_text()

@@ -217,6 +217,8 @@ def test_the_plan_says_when_the_seats_will_be_free() -> None:
     before = asked(one_each(cards("1xH200"), 1), URGENT)
     start = plan(before, grace_s=30).starts[URGENT.key]
     assert (start.at_ns, start.rows, start.reserved) == (NOW + 30 * 10**9, (0,), True)
+    (said,) = plan(before, grace_s=30).rejections.values()
+    assert said.sentence == "1 card is kept for it; the jobs that give way have 30 s to leave"
 
 
 def _borrowers(count: int, **more: object) -> Snapshot:
