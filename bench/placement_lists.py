@@ -50,13 +50,12 @@ def openb() -> tuple[Cards, Pods]:
     return read_nodes(OPENB / "openb_node_list_gpu_node.csv"), read_pods(OPENB / "openb_pod_list_default.csv")
 
 
-def cluster_like_openb(nodes: int) -> Cards:
-    """So many nodes in openb's proportions, groups mixed."""
-    kinds = [group for group, (_, number, _, _) in enumerate(GROUPS) for _ in range(number)]
+def cluster_like_openb(nodes: int, widest: bool = False) -> Cards:
+    """So many nodes in openb's proportions, groups mixed; `widest`: of those with eight cards alone."""
+    chosen = [group for group in GROUPS if group[2] == 8 or not widest]
+    kinds = [group for group, (_, number, _, _) in enumerate(chosen) for _ in range(number)]
     Random(1).shuffle(kinds)
-    rows = [
-        GROUPS[kinds[n * len(kinds) // nodes] if nodes < len(kinds) else kinds[n % len(kinds)]] for n in range(nodes)
-    ]
+    rows = [chosen[kinds[n % len(kinds)]] for n in range(nodes)]
     models = tuple(dict.fromkeys(model for model, *_ in GROUPS))
     counts = np.array([cards for _, _, cards, _ in rows])
     node = np.repeat(np.arange(nodes), counts)
