@@ -12,7 +12,7 @@ import numpy as np
 
 from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection
-from gpupool.scheduling.backfill import Backfill, Parts
+from gpupool.scheduling.backfill import Backfill, Parts, earliest
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
@@ -78,6 +78,17 @@ class Ahead:
             hold = backfill.promise(parts, waiting.seconds, lambda: self._attempt(waiting), owner, collects=collects)
             if hold is not None and hold.start_ns > self._now_ns:
                 self.starts[waiting.key] = Start(hold.start_ns, tuple(hold.taken.rows.tolist()), reserved=True)
+
+    def estimate(self, waiting: Waiting) -> Start | None:
+        """When it could start if nothing came before it but what is promised; None where nobody can tell."""
+        parts = self._parts(waiting)
+        if not parts or not self._within_quota(waiting):
+            return None
+        backfill = self._backfill or self._begin()
+        owner = owner_of(waiting.tenant, waiting.reservation)
+        free, seconds = self._work.free, waiting.seconds
+        found = earliest(backfill.timeline, free, parts, seconds, lambda: self._attempt(waiting), owner)
+        return None if found is None else Start(found[0], tuple(found[1].rows.tolist()))
 
     def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
         """With the true reason where there is room that a class may not have."""

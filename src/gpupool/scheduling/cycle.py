@@ -111,6 +111,16 @@ class Run:
         self.ahead.found_none(waiting)
         return False
 
+    def would_fit(self, waiting: Waiting) -> bool:
+        """Whether the class's next claim, or the gang's minimum, finds its seats; they are not taken."""
+        mark = self.work.mark()
+        if waiting.gang is None:
+            found = self.work.seat(waiting.tenant, waiting.shape) is not None
+        else:
+            found = bool(Muster(self.work, waiting.tenant, self.gangs[waiting.gang.id]).gather_least())
+        self.work.rollback(mark)
+        return found
+
     def least(self, waiting: Waiting) -> Amount:
         """The least that the class's next claim, or the gang, will hold."""
         gang = self.gangs.get(waiting.gang.id) if waiting.gang else None

@@ -105,8 +105,15 @@ class Evicting:
         self.evictions += evictions(found, claimant)
         self._work.hold(found.seats)
         rows = tuple(row for seated in found.seats for row in seated.rows.tolist())
-        start = Start(self._now_ns + self._rules.grace_s * SECOND, rows, reserved=True)
-        self.starts.setdefault(claimant.waiting.key, start)
+        self.starts.setdefault(claimant.waiting.key, Start(self._gone_by(claimant), rows, reserved=True))
+
+    def _gone_by(self, claimant: Claimant) -> int:
+        """When the last of those who leave for it has left, told now or before."""
+        latest = self._now_ns + self._rules.grace_s * SECOND
+        before = [job for job in self._work.snapshot.running if job.leaving_for == claimant.job]
+        told_now = any(one.beneficiary == claimant.job for one in self.evictions)
+        ends = [latest if job.ends_ns is None else job.ends_ns for job in before]
+        return max([latest] if told_now or not ends else ends)
 
 
 def _by_job(victims: Iterable[Victim]) -> Mapping[str, Victim]:

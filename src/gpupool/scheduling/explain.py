@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.scheduling import wording
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import Run, planned
 from gpupool.scheduling.fairness import Rank, rank
-from gpupool.scheduling.feasible import CODE, FITS
-from gpupool.scheduling.nearest import Near, near
-from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
+from gpupool.scheduling.helps import helps
+from gpupool.scheduling.nearest import near
+from gpupool.scheduling.snapshot import Plan, Snapshot, Start, Waiting
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,8 @@ class Explanation:
     fits_ever: bool = True
     nearest: Shape | None = None
     helps: tuple[str, ...] = ()
+    start: Start | None = None
+    """When it is promised a start, or could have one if nothing else came first; None where nobody can tell."""
     ahead: int = 0
     waited_seconds: int = 0
 
@@ -51,7 +51,7 @@ def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | No
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, waiting))
     with planned(snapshot, now_ns, board=board) as (plan, after):
         said = plan.rejections.get(asked.key)
-        answer = _placed(plan, asked) if said is None else _waits(said, asked, after)
+        answer = _placed(plan, asked) if said is None else _waits(said, asked, plan, after)
         after.work.quotas.restart()
         ahead = _ahead(snapshot, asked, after)
     waited = max(0, now_ns - waiting.oldest_ns) // 10**9
@@ -63,24 +63,15 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
     return Explanation(wording.placed_now(whys[0]), None, nearest=waiting.shape)
 
 
-def _waits(said: Rejection, waiting: Waiting, after: Run) -> Explanation:
-    options = near(waiting.shape, after.work.free, after.work.quotas.room(waiting.tenant))
-    nearest = waiting.shape if said.dominant is Reason.BEHIND else options.best(waiting.shape)
-    helps = () if said.dominant is Reason.BEHIND else _helps(said, waiting, after, options)
-    return Explanation(said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, helps)
-
-
-def _helps(said: Rejection, waiting: Waiting, after: Run, options: Near) -> tuple[str, ...]:
-    fit = after.work.fit(waiting.shape)
-    helps = [wording.fits_now(shape) for shape in options.all()]
-    observed = int(np.count_nonzero(fit.fixed == CODE[Reason.NOT_ADOPTED]))
-    if observed and said.dominant is not Reason.QUOTA:
-        helps.append(wording.adopt(observed))
-    if said.dominant is Reason.QUOTA:
-        helps.append(wording.free_quota(waiting.tenant))
-    if said.fits_ever and after.work.free.count_by_node(fit.fixed == FITS).max(initial=0) >= waiting.shape.count:
-        helps.append(wording.WAIT)
-    return tuple(helps) or ((said.hint,) if said.hint else ())
+def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explanation:
+    start = plan.starts.get(waiting.key) or after.ahead.estimate(waiting)
+    room = after.work.quotas.room(waiting.tenant)
+    options = None if waiting.gang else near(waiting.shape, after.work.free, room)
+    nearest = options.best(waiting.shape) if options else None
+    if said.dominant is Reason.BEHIND:
+        nearest = waiting.shape
+    found = helps(said, waiting, after, options, start)
+    return Explanation(said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, found, start)
 
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
+from gpupool.base.units import GIB, MIB, format_gpu, format_instant, format_mib, format_share
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.model.quota import CELLS, MEMORY, NODE, Resource, parts
 
@@ -234,6 +234,21 @@ def adopt(count: int) -> str:
 
 def free_quota(tenant: str) -> str:
     return f"stop jobs of tenant {tenant}, or have an admin raise its quota: gpupool quota set"
+
+
+def fewer_members(role: str, count: int) -> str:
+    return f"let {count} of role {role} be enough: so it could start now"
+
+
+def own_jobs(tenant: str, jobs: int, cards: int) -> str:
+    held = "the card" if cards == 1 else f"the {cards} cards"
+    return f"stop {plural(jobs, 'job')} of your own: it would start on {held} that tenant {tenant} holds"
+
+
+def wait_until(at_ns: int, *, promised: bool) -> str:
+    if promised:
+        return f"wait: it starts at {format_instant(at_ns)} at the latest"
+    return f"wait until about {format_instant(at_ns)}: enough is given back then, if nothing else comes first"
 
 
 WAIT = "wait: it starts as soon as enough is given back"

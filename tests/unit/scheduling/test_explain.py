@@ -1,10 +1,14 @@
 """What `explain` answers: the sentence of the plan, the nearest fit, and what would help."""
 
+from dataclasses import replace
+
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape
+from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import Explanation, explain
 from gpupool.scheduling.snapshot import CardStatus, TenantView
+from tests.support.gang_builders import gang, occupied, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
 BUSY = {f"node-1/{place}": (600 + place, GIB) for place in range(8)}
@@ -161,3 +165,75 @@ def test_a_card_that_is_not_whole_is_offered_as_almost_one() -> None:
     answer = told("1xT4", shape(1000, 8 * GIB), {"node-1/0": (0, GIB)})
     assert answer.sentence == "needs a whole card with 8192 MiB; the only card is in use"
     assert answer.nearest == shape(999, 8 * GIB)
+
+
+NOW = 10_000 * 10**9
+FULL = (1000, 140 * GIB)
+
+
+def test_a_gang_is_told_how_many_members_find_room_and_that_fewer_could_start_now() -> None:
+    asked = gang("g", role("driver", shape(100, GIB, model="T4"), 1), role("worker", whole(model="H200"), 6))
+    used = {f"node-1/{n}": FULL for n in range(4)}
+    answer = explain(snapshot("2x4xH200+1x1xT4", asked, used=used), asked, 0)
+    assert answer.sentence == (
+        "6 of role worker must start together and 4 find room;"
+        " each needs a whole H200 card; of 9 cards 4 are in use, 1 is of another model"
+    )
+    assert answer.helps == ("let 4 of role worker be enough: so it could start now", WAIT)
+    assert (answer.dominant, answer.nearest, answer.cards) == (
+        Reason.GANG,
+        None,
+        {Reason.NOT_WHOLE: 4, Reason.MODEL: 1},
+    )
+
+
+def test_what_is_offered_to_a_gang_was_tried_for_all_of_it() -> None:
+    asked = gang("g", role("a", whole(2), 3), role("b", whole(2), 3))
+    answer = explain(snapshot("2x4xH200+1x1xH200", asked, used={"node-3/0": FULL}), asked, 0)
+    assert answer.sentence == "6 members must start together; each role has room by itself, all have not"
+    assert answer.helps == (WAIT,)
+
+
+def test_the_head_is_told_the_start_it_is_promised_and_the_next_one_an_estimate() -> None:
+    pool = cards("2xH200")
+    ends = (NOW + 60 * 10**9, NOW + 3600 * 10**9)
+    jobs = [replace(running(pool, f"j{n}", f"node-1/{n}", want=whole()), ends_ns=end) for n, end in enumerate(ends)]
+    classes = replace(waiting("first", want=whole(2)), seconds=600), waiting("second", want=whole(), at=1)
+    before = replace(snapshot(occupied(pool, *jobs), *classes), running=tuple(jobs))
+    first, second = (explain(before, one, NOW) for one in before.waiting)
+    assert first.start is not None
+    assert (first.start.at_ns, first.start.reserved) == (ends[1], True)
+    assert first.helps[-1] == "wait: it starts at 1970-01-01T03:46:40Z at the latest"
+    assert second.start is not None
+    assert (second.start.at_ns, second.start.reserved) == (ends[1] + 600 * 10**9, False)
+    assert second.helps[-1] == (
+        "wait until about 1970-01-01T03:56:40Z: enough is given back then, if nothing else comes first"
+    )
+
+
+def test_stopping_own_jobs_is_offered_when_it_would_be_enough_and_others_are_not_spoken_of() -> None:
+    pool = cards("2xH200")
+    mine = running(pool, "mine", "node-1/0", want=whole(), tenant="nlp")
+    other = running(pool, "other", "node-1/1", want=whole(), tenant="vision")
+    before = replace(snapshot(occupied(pool, mine, other), waiting("a", want=whole())), running=(mine, other))
+    assert explain(before, before.waiting[0], NOW).helps[0] == (
+        "stop 1 job of your own: it would start on the card that tenant nlp holds"
+    )
+    wide = replace(before, waiting=(waiting("a", want=whole(2)),))
+    assert explain(wide, wide.waiting[0], NOW).helps == (WAIT,)
+
+
+def test_explaining_leaves_the_board_as_it_was() -> None:
+    asked = gang("g", role("worker", whole(), 6))
+    before = snapshot("1x4xH200", asked, used={"node-1/0": FULL})
+    board = Board(before)
+    was = board.free.milli.copy()
+    assert explain(before, asked, 0, board) == explain(before, asked, 0)
+    assert (board.free.milli == was).all()
+
+
+def test_one_gang_among_thousands_of_equal_ones_is_explained_by_looking_once() -> None:
+    few, many = ([gang(f"g{n}", role("worker", whole(8), 10), at=n) for n in range(count)] for count in (2, 400))
+    pool = cards("20x8xH200", used={f"node-{n}/0": FULL for n in range(1, 21)})
+    looked = [cycle(snapshot(pool, *gangs), 0).effort.rows for gangs in (few, many)]
+    assert looked[0] == looked[1]

@@ -1,0 +1,91 @@
+"""What would help somebody who waits: ask for less or other, adopt a card, stop something of one's own, wait until t.
+
+Whatever is offered was tried on the pool as the plan leaves it; it is never a guess. Of running jobs only those of the
+asker's own tenant are spoken of: whose the others are is not everybody's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gpupool.model.claim import Reason, Rejection
+from gpupool.scheduling import wording
+from gpupool.scheduling.cycle import Run
+from gpupool.scheduling.feasible import CODE, FITS, Fit
+from gpupool.scheduling.gang import Missing, Muster, Path, room_by_role
+from gpupool.scheduling.nearest import Near
+from gpupool.scheduling.snapshot import Start, Waiting
+
+
+def helps(said: Rejection, waiting: Waiting, after: Run, options: Near | None, start: Start | None) -> tuple[str, ...]:
+    """Sentences for people, what changes least first; `options` are None for a gang."""
+    if said.dominant is Reason.BEHIND:
+        return ()
+    found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
+    if said.dominant is Reason.QUOTA:
+        found.append(wording.free_quota(waiting.tenant))
+    if start is not None:
+        found.append(wording.wait_until(start.at_ns, promised=start.reserved))
+    elif said.fits_ever and _enough_cards(waiting, after):
+        found.append(wording.WAIT)
+    return tuple(found) or ((said.hint,) if said.hint else ())
+
+
+def _asking(waiting: Waiting, after: Run, options: Near | None) -> list[str]:
+    if options is not None:
+        return [wording.fits_now(shape) for shape in options.all()]
+    asked = after.gangs[waiting.gang.id] if waiting.gang else None
+    if asked is None:
+        return []
+    fewer = next(_smaller_gangs(waiting, asked, after), None)
+    return [] if fewer is None else [wording.fewer_members(asked.roles[fewer[0]].name, fewer[1])]
+
+
+def _smaller_gangs(waiting: Waiting, asked: Missing, after: Run) -> Iterator[tuple[Path, int]]:
+    """The first role of which fewer members would be enough for the whole gang to start now."""
+    for path, room in room_by_role(after.work, asked).items():
+        if 0 < room < asked.least[path]:
+            smaller = replace(asked, least={**asked.least, path: room})
+            mark = after.work.mark()
+            if Muster(after.work, waiting.tenant, smaller).gather_least():
+                yield path, room
+            after.work.rollback(mark)
+
+
+def _fits(waiting: Waiting, after: Run) -> list[Fit]:
+    """The shapes that the class asks for, against what is free."""
+    if waiting.gang is None:
+        return [after.work.fit(waiting.shape)]
+    return [after.work.fit(role.shape) for role in waiting.gang.root.roles()]
+
+
+def _adopting(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
+    observed = [int(np.count_nonzero(fit.fixed == CODE[Reason.NOT_ADOPTED])) for fit in _fits(waiting, after)]
+    return [wording.adopt(max(observed))] if any(observed) and said.dominant is not Reason.QUOTA else []
+
+
+def _own(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
+    """Whether it would start if its own tenant stopped what it runs on cards that the claim could use."""
+    usable = np.logical_or.reduce([fit.possible for fit in _fits(waiting, after)])
+    running = after.snapshot.running
+    own = [job for job in running if job.tenant == waiting.tenant and usable[list(job.rows)].any()]
+    if not own or said.dominant is Reason.QUOTA:
+        return []
+    mark = after.work.mark()
+    after.work.release(own)
+    enough = after.would_fit(waiting)
+    after.work.rollback(mark)
+    cards = len({row for job in own for row in job.rows if usable[row]})
+    return [wording.own_jobs(waiting.tenant, len(own), cards)] if enough else []
+
+
+def _enough_cards(waiting: Waiting, after: Run) -> bool:
+    """Whether the cards that are open could hold it if nothing ran; a gang was judged when it was submitted."""
+    if waiting.gang is not None:
+        return True
+    fit = after.work.fit(waiting.shape)
+    most = after.work.free.count_by_node(fit.fixed == FITS).max(initial=0)
+    return bool(most >= waiting.shape.count)
