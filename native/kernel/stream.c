@@ -11,7 +11,7 @@
 #include "state.h"
 #include "value.h"
 
-#define NO_WAY INT32_MIN /* no D reaches it: 64 whole cards times 16,000 streams are less */
+#define NO_WAY INT64_MIN
 
 #define NOT_RATED (-((int64_t)1 << 62)) /* for a node that can not take the shape, which nobody should ask about */
 
@@ -19,7 +19,8 @@
  * which card makes no difference there is only one D, and `opened` free cards that it takes. */
 struct known {
     uint64_t seen; /* 0: nothing known */
-    int32_t used, fresh, opened;
+    int64_t used, fresh;
+    int32_t opened;
 };
 
 struct stream {
@@ -110,9 +111,9 @@ static void learn_share(const struct trial *trial, int64_t node, struct known *k
     int16_t sizes[KERNEL_MAX_CARDS];
     for (int n = fitting_sizes(trial->stream->pool, trial->shape, node, sizes) - 1; n >= 0; n--) {
         int64_t gain = gain_on(trial, sizes[n]);
-        int32_t *best = sizes[n] == KERNEL_WHOLE ? &known->fresh : &known->used;
+        int64_t *best = sizes[n] == KERNEL_WHOLE ? &known->fresh : &known->used;
         if (gain > *best)
-            *best = (int32_t)gain;
+            *best = gain;
     }
 }
 
@@ -128,7 +129,7 @@ static void learn(struct stream *stream, const struct kernel_shape *shape, int64
     struct state after = trial.before;
     after.cpu -= shape->cpu;
     if (state_place(&after, shape->count, shape->milli))
-        known->used = (int32_t)(trial.base + values_of(stream->values, &after));
+        known->used = trial.base + values_of(stream->values, &after);
     known->opened = trial.before.whole - after.whole;
 }
 

@@ -21,7 +21,7 @@ from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.snapshot import Ints
 
 SLOTS = 256
-"""Shapes of which something is remembered: 24 bytes for each and every node."""
+"""Shapes of which something is remembered: 32 bytes for each and every node."""
 
 
 class CompiledFgd(Unmoved):
