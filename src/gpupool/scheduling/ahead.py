@@ -7,6 +7,7 @@ to look at. What is held is kept out of sight on the working copy itself, so pla
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
-from gpupool.scheduling.timeline import SECOND, Hold, Timeline, owner_of
+from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline, owner_of
 from gpupool.scheduling.work import Seated, Work
 
 PATIENCE_NS = 600 * SECOND
@@ -26,6 +27,9 @@ PATIENCE_NS = 600 * SECOND
 
 DEPTH = 1
 """So many heads that wait for the same cards are promised a start; each further one leaves less to fill gaps with."""
+
+FORECAST = 32
+"""So many claims before a claim are placed in time, one by one, for its estimate; behind more, nobody can tell."""
 
 
 class Ahead:
@@ -38,6 +42,7 @@ class Ahead:
         self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
         self._backfill: Backfill | None = None
         self._so_far: list[tuple[Taken, Waiting]] = []
+        self._found_none: list[Waiting] = []
         if work.snapshot.reservations:
             self._begin()
 
@@ -69,6 +74,7 @@ class Ahead:
         parts = self._parts(waiting)
         if not parts or not self._within_quota(waiting):
             return
+        self._found_none.append(waiting)
         backfill = self._backfill or self._begin()
         if all(int(most(fit, self._work.free, backfill.unscreened()).sum()) >= count for fit, count in parts):
             self._note_kept_back(waiting, parts, backfill.timeline)
@@ -80,15 +86,21 @@ class Ahead:
                 self.starts[waiting.key] = Start(hold.start_ns, tuple(hold.taken.rows.tolist()), reserved=True)
 
     def estimate(self, waiting: Waiting) -> Start | None:
-        """When it could start if nothing came before it but what is promised; None where nobody can tell."""
-        parts = self._parts(waiting)
-        if not parts or not self._within_quota(waiting):
+        """When it would start if all that found no room before it started first, each as early as it can.
+
+        None where nobody can tell: more than FORECAST claims before it, or jobs in the way whose end is not known. What
+        it looks at stays on the timeline as held, so it is the last question that a run is asked.
+        """
+        before = self._before(waiting)
+        if before is None or not self._parts(waiting) or not self._within_quota(waiting):
             return None
         backfill = self._backfill or self._begin()
-        owner = owner_of(waiting.tenant, waiting.reservation)
-        free, seconds = self._work.free, waiting.seconds
-        found = earliest(backfill.timeline, free, parts, seconds, lambda: self._attempt(waiting), owner)
-        return None if found is None else Start(found[0], tuple(found[1].rows.tolist()))
+        backfill.lift()
+        for one in before:
+            if (found := self._next(backfill, one)) is not None:
+                backfill.timeline.hold(Hold(found[1], found[0], backfill.timeline.until(one.seconds, found[0])))
+        mine = self._next(backfill, waiting)
+        return None if mine is None else Start(mine[0], tuple(mine[1].rows.tolist()))
 
     def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
         """With the true reason where there is room that a class may not have."""
@@ -96,6 +108,25 @@ class Ahead:
         return {key: self.kept_back.get(key, said) if key in behind else said for key, said in rejections.items()}
 
     # --- parts ------------------------------------------------------------------------------
+
+    def _before(self, waiting: Waiting) -> list[Waiting] | None:
+        """What found no room before the class did, a claim each; without those that are promised a start already."""
+        found = list[Waiting]()
+        for one in self._found_none:
+            if one.key == waiting.key:
+                break
+            claims = (1 if one.gang else one.count) - (one.key in self.starts)
+            if len(found) + claims > FORECAST:
+                return None
+            found += [one] * claims
+        return found
+
+    def _next(self, backfill: Backfill, waiting: Waiting) -> tuple[int, Taken] | None:
+        """The earliest known start beside all that is held."""
+        owner, free = owner_of(waiting.tenant, waiting.reservation), self._work.free
+        attempt = partial(self._attempt, waiting)
+        found = earliest(backfill.timeline, free, self._parts(waiting), waiting.seconds, attempt, owner)
+        return found if found is not None and found[0] < UNTOLD else None
 
     def _begin(self) -> Backfill:
         snapshot, free = self._work.snapshot, self._work.free

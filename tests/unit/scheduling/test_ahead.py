@@ -3,8 +3,10 @@ from dataclasses import replace
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape
 from gpupool.model.gang import Gang, Group, Role
-from gpupool.scheduling.ahead import PATIENCE_NS
+from gpupool.scheduling.ahead import FORECAST, PATIENCE_NS
+from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.explain import explain
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, Waiting
 from gpupool.scheduling.timeline import SECOND
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
@@ -140,9 +142,36 @@ def test_a_share_goes_beside_the_reserved_part_of_a_card() -> None:
     assert placed(found) == ["s"]
 
 
-def test_looking_ahead_leaves_the_board_as_it_was() -> None:
-    from gpupool.scheduling.board import Board
+def estimate_of(before: Snapshot, jobs: list[Running], asked: Waiting) -> int | None:
+    start = explain(replace(before, running=tuple(jobs)), asked, 0).start
+    return None if start is None else start.at_ns // SECOND
 
+
+def test_behind_the_head_the_estimate_counts_what_starts_before_it() -> None:
+    columns, jobs = pool(100, 100)
+    head, second, third = (replace(waiting(n, want=whole(2), at=at), seconds=50 + at) for at, n in enumerate("abc"))
+    before = snapshot(columns, head, second, third)
+    assert [estimate_of(before, jobs, one) for one in (head, second, third)] == [100, 150, 201]
+
+
+def test_every_claim_of_a_class_before_it_counts_for_the_estimate() -> None:
+    columns, jobs = pool(100, 100)
+    many = replace(waiting("a", "b", "c", want=whole(2)), seconds=50)
+    last = replace(waiting("z", want=whole(2), at=1), seconds=10)
+    assert estimate_of(snapshot(columns, many, last), jobs, last) == 250
+
+
+def test_nobody_can_tell_behind_jobs_of_unknown_end_or_too_many_claims() -> None:
+    columns, jobs = pool(None, None)
+    head, last = waiting("a", want=whole(2)), waiting("z", want=whole(), at=1)
+    assert estimate_of(snapshot(columns, head, last), jobs, head) is None
+    assert estimate_of(snapshot(columns, head, last), jobs, last) is None
+    columns, jobs = pool(100, 100)
+    many = replace(waiting("a", want=whole(2), count=FORECAST + 2), seconds=50)
+    assert estimate_of(snapshot(columns, many, last), jobs, last) is None
+
+
+def test_looking_ahead_leaves_the_board_as_it_was() -> None:
     columns, jobs = pool(100)
     before = replace(snapshot(columns, HEAD, small("small", 200)), running=tuple(jobs))
     board = Board(before)
