@@ -19,6 +19,7 @@ from gpupool.base.errors import NotFound
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import peer_of, require
+from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
@@ -74,6 +75,12 @@ async def _until(
             left = deadline - time.monotonic()
             if done(found) or left <= 0 or not await ticket.wait(left):
                 return found
+
+
+@router.get("/capacity", tags=["fleet"])
+def get_capacity(allocations: Service, _caller: Reader) -> CapacityOut:
+    """What the pool could still give, and what of it is of no use to the claims that are expected."""
+    return allocations.capacity()
 
 
 @router.post("/jobs", status_code=201)

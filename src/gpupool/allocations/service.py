@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations import inserting, intake, progress, reading
+from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
@@ -31,6 +32,7 @@ from gpupool.store.database import Store, Write
 from gpupool.store.tables import events
 from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tables import tenants
+from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, SubmittedOut
@@ -140,6 +142,11 @@ class Allocations:
     def _why(self, job: str) -> str:
         rejection = self.placer.rejection(job)
         return rejection.sentence if rejection else "not looked at yet"
+
+    def capacity(self) -> CapacityOut:
+        """What the pool could still give, as it is now."""
+        self.placer.refresh()
+        return capacity(self.mirror.snapshot())
 
     def queue_counts(self) -> dict[str, int]:
         """Live jobs by state."""

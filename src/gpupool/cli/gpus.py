@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gpupool.base.units import format_gpu
 from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, ago, compute, fetch, mib, more_hint
 from gpupool.cli.output import UNKNOWN, Column, Row, clean, many, print_list
@@ -20,7 +21,8 @@ _COLORS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 def register(parser: Parser) -> None:
     parser.about = """
-    Per card: what is held of it in both numbers, the largest share that could be placed now, health and state.
+    Per card: what is held of it in both numbers, the largest share that could be placed now, health and state. Below,
+    by model: the largest claims that fit now, and what is free and of no use to the claims that are expected.
     Cards in state `observed` are shown and never touched; processes on them that the pool did not start are
     listed below.
     """
@@ -45,6 +47,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
     print_list(rows, COLUMNS, options.output, fields=_fields, empty=empty, color=context.color)
     if people:
         _others(rows)
+        _still_placeable(context, {row["model"] for row in rows})
     if more:
         more_hint(options.limit)
     return 0
@@ -95,6 +98,21 @@ def _others(rows: Sequence[Row]) -> None:
         print_list(found, PROCESSES, "table")
 
 
+def _still_placeable(context: Context, models: set[str]) -> None:
+    """By model, of the whole pool."""
+    found = [room for room in context.api.request("GET", "capacity")["models"] if room["model"] in models]
+    if found:
+        sys.stdout.write("\nwhat still fits in the pool:\n\n")
+        print_list(found, ROOMS, "table")
+
+
+def fragmented(room: Row) -> str | None:
+    """What is free and of no use to an expected claim, of all that is free."""
+    if room["fragment_milli"] is None:
+        return None
+    return f"{format_gpu(round(room['fragment_milli']))} of {format_gpu(room['free_milli'])} free"
+
+
 COLUMNS = (
     Column("CARD", lambda row: row["name"]),
     Column("MODEL", lambda row: row["model"]),
@@ -111,6 +129,14 @@ COLUMNS = (
     Column("SIMULATED", lambda row: "SIMULATED" if row["simulated"] else "no", wide=True),
     Column("UUID", lambda row: row["uuid"], wide=True),
     Column("PRODUCT", lambda row: row["product"], wide=True),
+)
+ROOMS = (
+    Column("MODEL", lambda room: room["model"]),
+    Column("LARGEST SHARE", lambda room: f"{compute(room['largest_milli'])} + {mib(room['largest_bytes'])}"),
+    Column("WHOLE CARDS", lambda room: room["whole_free"], right=True),
+    Column("ON ONE NODE", lambda room: room["whole_on_one_node"], right=True),
+    Column("WHOLE NODES", lambda room: room["whole_nodes"], right=True),
+    Column("OF NO USE", fragmented),
 )
 PROCESSES = (
     Column("CARD", lambda row: row["card"]),

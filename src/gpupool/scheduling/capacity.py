@@ -56,21 +56,32 @@ def fragments(free: Free, shape: Shape) -> Ints:
     return np.where(useful, 0, milli)
 
 
-def mean_fragments(free: Free, expected: Expected) -> Floats | None:
-    """Per card, the fragment averaged over what is expected; None where nothing is."""
+@dataclass(frozen=True)
+class Seen:
+    """The pool as one expected shape sees it: `part` of all that is expected, and per card what is of no use to it."""
+
+    shape: Shape
+    part: float
+    fragments: Ints
+
+
+def seen_by(free: Free, expected: Expected) -> tuple[Seen, ...]:
+    """By shape, most frequent first, as few as cover enough of what is expected; empty where nothing is."""
     typical = _typical(expected)
     weights = sum(count for _, count in typical)
-    if not weights:
+    return tuple(Seen(shape, count / weights, fragments(free, shape)) for shape, count in typical)
+
+
+def mean(seen: tuple[Seen, ...]) -> Floats | None:
+    """Per card, the fragment averaged over what is expected; None where nothing is."""
+    if not seen:
         return None
-    total = np.zeros(len(free.cards), dtype=np.float64)
-    for shape, count in typical:
-        total += count / weights * fragments(free, shape)
+    total: Floats = np.sum([one.part * one.fragments for one in seen], axis=0)
     return total
 
 
-def rooms(free: Free, expected: Expected) -> tuple[Room, ...]:
-    """By model, in the order of the snapshot."""
-    lost = mean_fragments(free, expected)
+def rooms(free: Free, lost: Floats | None) -> tuple[Room, ...]:
+    """By model, in the order of the snapshot; `lost` is the mean fragment per card."""
     return tuple(_room(free, int(model), lost) for model in np.unique(free.cards.model))
 
 

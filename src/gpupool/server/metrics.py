@@ -45,6 +45,7 @@ from gpupool.store.database import Store
 from gpupool.store.tables import pool
 from gpupool.tenancy.access import require
 from gpupool.tenancy.tables import tenants
+from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.fleet import CardUse, UsageOut
 
 router = APIRouter(tags=["metering"])
@@ -76,6 +77,15 @@ CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float]]] = {
     "held_bytes": ("Memory of the card that shares hold now.", lambda row: row.used_bytes),
     "shares": ("Shares on the card now.", lambda row: row.shares),
 }
+MODEL_GAUGES: Mapping[str, tuple[str, Callable[[ModelRoom], float | None]]] = {
+    "free_milli": ("Thousandths of cards that could be given out.", lambda room: room.free_milli),
+    "largest_milli": ("The largest share that one card can take: compute.", lambda room: room.largest_milli),
+    "largest_bytes": ("The largest share that one card can take: memory.", lambda room: room.largest_bytes),
+    "whole_free": ("Cards on which nothing is held.", lambda room: room.whole_free),
+    "whole_on_one_node": ("The largest claim of whole cards that one node can take.", lambda r: r.whole_on_one_node),
+    "whole_nodes": ("Nodes of which every card is wholly free.", lambda room: room.whole_nodes),
+    "fragment_milli": ("Free and of no use to an expected claim, on average.", lambda room: room.fragment_milli),
+}
 HARDWARE_GAUGES: Mapping[str, tuple[str, Callable[[UsageOut], float | None]]] = {
     "utilization_percent": ("What the card says of its load.", lambda usage: usage.utilization_percent),
     "memory_used_bytes": ("Memory in use as the card says.", lambda usage: usage.memory_used_bytes),
@@ -92,21 +102,21 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 def get_metrics(request: Request, _caller: Annotated[Principal, Depends(require(Permission.SCRAPE))]) -> Response:
     """Metrics in Prometheus' text format; for tokens of the role scrape, and for admins."""
     state = request.app.state
-    return build_metrics(state.store, state.fleet, state.metering)
+    return build_metrics(state.store, state.fleet, state.metering, state.allocations.capacity())
 
 
-def build_metrics(store: Store, fleet: Fleet, metering: Metering) -> Response:
+def build_metrics(store: Store, fleet: Fleet, metering: Metering, capacity: CapacityOut) -> Response:
     """One scrape."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(PoolMetrics(store, fleet, metering))
+    registry.register(PoolMetrics(store, fleet, metering, capacity))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class PoolMetrics(Collector):
     """Everything that is told of a pool; reads anew at each collection."""
 
-    def __init__(self, store: Store, fleet: Fleet, metering: Metering) -> None:
-        self._store, self._fleet, self._metering = store, fleet, metering
+    def __init__(self, store: Store, fleet: Fleet, metering: Metering, capacity: CapacityOut) -> None:
+        self._store, self._fleet, self._metering, self._capacity = store, fleet, metering, capacity
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -117,6 +127,7 @@ class PoolMetrics(Collector):
             yield from self._cards(connection)
             yield from self._tenants(connection)
             yield from self._queue(connection)
+        yield from _capacity(self._capacity)
         yield from _decisions()
         yield from _requests()
 
@@ -204,6 +215,22 @@ class PoolMetrics(Collector):
         for reason, count in counters.decisions.standing().items() if waiting else ():
             why.add_metric([reason], count)
         yield why
+
+
+def _capacity(capacity: CapacityOut) -> Iterator[Metric]:
+    for name, (text, read) in MODEL_GAUGES.items():
+        gauge = GaugeMetricFamily(f"gpupool_model_{name}", text, labels=["model"])
+        for room in capacity.models:
+            value = read(room)
+            if value is not None:
+                gauge.add_metric([room.model], value)
+        yield gauge
+    text = "Of the node, free and of no use to an expected claim, on average."
+    fragments = GaugeMetricFamily("gpupool_node_fragment_milli", text, labels=["node"])
+    for node in capacity.nodes:
+        if node.fragment_milli is not None:
+            fragments.add_metric([node.node], node.fragment_milli)
+    yield fragments
 
 
 def _tenant_of_holders(connection: sa.Connection) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
 from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, SeatOut, SubmittedOut
 from gpupool.wire.people import PoolOut, QuotaOut, TenantOut, TokenOut, UserOut, WhoamiOut
@@ -203,6 +204,23 @@ def explained() -> dict[str, Any]:
     ).model_dump(mode="json")
 
 
+def room() -> CapacityOut:
+    h200 = ModelRoom(
+        model="H200",
+        cards=2,
+        free_milli=1700,
+        largest_milli=1000,
+        largest_bytes=143771 << 20,
+        whole_free=1,
+        whole_on_one_node=1,
+        whole_nodes=0,
+        fragment_milli=350.0,
+    )
+    nothing = {"cards": 1, "free_milli": 0, "largest_milli": 0, "largest_bytes": 0, "whole_free": 0}
+    l40s = ModelRoom(model="L40S", **nothing, whole_on_one_node=0, whole_nodes=0)
+    return CapacityOut(models=[h200, l40s], nodes=[], classes=[])
+
+
 def answers() -> dict[str, Any]:
     """What the sample pool says to GET, by path below /api/v1/."""
     array = {"name": "sweep.1", "array": "sweep", "array_index": 1, "count": 2, "submitted_ns": NOON}
@@ -239,6 +257,7 @@ def answers() -> dict[str, Any]:
                           cpu_milliseconds=1234, max_rss_bytes=64 << 20),
         "jobs/big/explain": explained(),
         "devices": cards(),
+        "capacity": room().model_dump(mode="json"),
         "devices/node-1:0": cards()[0],
         "nodes/node-1": node.model_dump(mode="json"),
         "pool": pool(),

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fastapi import APIRouter, FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpupool.model.claim import Reason, Rejection
+from gpupool.allocations.capacity_view import capacity
+from gpupool.allocations.mirror import Mirror
+from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.tenant import Permission, Role
+from gpupool.scheduling.snapshot import Expected
 from gpupool.server.metrics import Measured, build_metrics, router
 from gpupool.store import counters
 from gpupool.tenancy.access import PRINCIPAL_KEY
+from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.fleet import CardUse, DeviceSample, JobSample, UsageOut
 from tests.support.api import Client
 from tests.support.metering_books import ADMIN, DAY, Pool, principal
@@ -45,8 +51,16 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     made.close()
 
 
+def room_of(pool: Pool) -> CapacityOut:
+    mirror = Mirror()
+    with pool.store.read() as connection:
+        mirror.load_cards(connection)
+    expected = Expected((Shape(500, 0),), (1.0,))
+    return capacity(replace(mirror.snapshot(), expected=expected))
+
+
 def scraped(pool: Pool) -> str:
-    return bytes(build_metrics(pool.store, pool.fleet, pool.metering).body).decode()
+    return bytes(build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool)).body).decode()
 
 
 def values(text: str, name: str) -> dict[tuple[str, ...], float]:
@@ -221,6 +235,7 @@ def app_of(pool: Pool, who: Any) -> FastAPI:
 
     app = FastAPI()
     app.state.store, app.state.fleet, app.state.metering = pool.store, pool.fleet, pool.metering
+    app.state.allocations = SimpleNamespace(capacity=lambda: room_of(pool))
     app.include_router(router)
     app.include_router(below, prefix="/api/v1")
     app.add_middleware(As, who=who)

@@ -4,7 +4,7 @@ import pytest
 
 from gpupool.base.units import GIB, MIB
 from gpupool.model.claim import Shape
-from gpupool.scheduling.capacity import Room, fragments, mean_fragments, placeable, rooms
+from gpupool.scheduling.capacity import Room, fragments, mean, placeable, rooms, seen_by
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import CardStatus, Expected
 from tests.support.scheduling_builders import cards
@@ -27,7 +27,7 @@ def test_a_card_that_is_overcommitted_gives_nothing_rather_than_less() -> None:
 
 def test_the_room_of_a_model_is_its_best_card_and_its_whole_cards() -> None:
     used = {"node-1/0": (300, GIB), "node-1/1": (1000, GIB), "node-2/0": (200, 2 * GIB), "node-2/1": (200, MIB)}
-    assert rooms(Free(cards("1x4xH200+1x2xT4", used=used)), Expected()) == (
+    assert rooms(Free(cards("1x4xH200+1x2xT4", used=used)), None) == (
         Room("H200", 1000, 140 * GIB, 2, 4, 2, 0, 2700, None),
         Room("T4", 800, 15 * GIB - MIB, 0, 2, 0, 0, 1600, None),
     )
@@ -35,7 +35,7 @@ def test_the_room_of_a_model_is_its_best_card_and_its_whole_cards() -> None:
 
 def test_whole_cards_scattered_over_nodes_are_no_large_claim() -> None:
     used = {"node-1/0": (1000, GIB), "node-2/1": (1000, GIB)}
-    (room,) = rooms(Free(cards("3x2xH200", used=used)), Expected())
+    (room,) = rooms(Free(cards("3x2xH200", used=used)), None)
     assert (room.whole_free, room.whole_on_one_node, room.whole_nodes) == (4, 2, 1)
 
 
@@ -55,16 +55,21 @@ def test_memory_that_is_gone_makes_a_fragment_of_the_compute_beside_it() -> None
 def test_the_mean_weighs_shapes_by_how_often_they_are_expected() -> None:
     free = Free(cards("1x1xT4", used={"node-1/0": (600, 0)}))
     expected = Expected((Shape(500, 0), Shape(300, 0)), (30.0, 10.0))
-    assert mean_fragments(free, expected) == pytest.approx([300.0])
-    (room,) = rooms(free, expected)
+    lost = mean(seen_by(free, expected))
+    assert lost == pytest.approx([300.0])
+    (room,) = rooms(free, lost)
     assert room.fragment_milli == pytest.approx(300.0)
 
 
 def test_rare_shapes_and_claims_to_no_card_are_left_out() -> None:
     free = Free(cards("1x1xT4", used={"node-1/0": (600, 0)}))
     rare = Expected((Shape(300, 0), Shape(900, 0), Shape(1000, count=0)), (96.0, 4.0, 500.0))
-    assert mean_fragments(free, rare) == pytest.approx([0.0])
+    assert [(one.shape, one.part) for one in seen_by(free, rare)] == [(Shape(300, 0), 1.0)]
+
+
+def test_where_nothing_is_expected_nothing_is_known_of_fragments() -> None:
+    assert mean(seen_by(Free(cards("1x1xT4")), Expected())) is None
 
 
 def test_an_empty_pool_has_no_rooms() -> None:
-    assert rooms(Free(cards("")), Expected()) == ()
+    assert rooms(Free(cards("")), None) == ()

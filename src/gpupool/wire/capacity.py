@@ -1,0 +1,45 @@
+"""What the pool could still give, by model and node, and what of it is of no use to those who are expected."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpupool.wire.common import Wire
+
+
+class ModelRoom(Wire):
+    model: str
+    cards: int
+    free_milli: int = Field(description="of cards that can be given out, added up")
+    largest_milli: int = Field(description="largest share that one card can take now: compute")
+    largest_bytes: int = Field(description="largest share that one card can take now: memory")
+    whole_free: int = Field(description="cards on which nothing is held")
+    whole_on_one_node: int = Field(description="largest claim of whole cards that one node can take now")
+    whole_nodes: int = Field(description="nodes of which every card is wholly free")
+    fragment_milli: float | None = Field(
+        None, description="free and of no use to an expected claim, on average; null: nothing is expected yet"
+    )
+
+
+class NodeRoom(Wire):
+    node: str
+    free_milli: int
+    whole_free: int
+    fragment_milli: float | None = None
+
+
+class ClassRoom(Wire):
+    """One kind of claim that is expected, and how the pool looks to it."""
+
+    share: str = Field(description="both numbers, for people")
+    model: str | None = None
+    part: float = Field(description="of all claims that are expected")
+    fragment_milli: int = Field(description="free and of no use to such a claim")
+
+
+class CapacityOut(Wire):
+    """Fragments are those of Weng et al., USENIX ATC 2023, measured with every condition of a claim."""
+
+    models: list[ModelRoom]
+    nodes: list[NodeRoom]
+    classes: list[ClassRoom]
