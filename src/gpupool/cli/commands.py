@@ -43,7 +43,10 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "Planning",
-        (("simulate", "try placement policies on a trace, with no pool and no card"),),
+        (
+            ("simulate", "try placement policies on a trace, with no pool and no card"),
+            ("whatif", "what the queue would come to with other nodes, policy or quotas"),
+        ),
     ),
     (
         "Proof",

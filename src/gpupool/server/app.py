@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 
 from fastapi import APIRouter, FastAPI
 
+from gpupool.allocations.planning import router as planning_router
 from gpupool.allocations.routes import router as allocations_router
 from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.routes import router as metering_router
@@ -42,6 +43,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(fleet_router),
     Mount(metering_router),
     Mount(allocations_router),
+    Mount(planning_router),
     Mount(metrics_router, ""),
 )
 """Every router of the API. A new room adds one line."""

@@ -28,6 +28,7 @@ TAGS = {
     "tenancy": "Tenants, projects, users, tokens, quotas, and who is asking.",
     "fleet": "Nodes and devices.",
     "jobs": "Jobs, what they wait for and what they wrote.",
+    "planning": "What would be different.",
     "events": "What happened, in order and without gaps.",
     "agents": "What a node's agent is told, and tells.",
     "metrics": "The pool's figures for Prometheus.",

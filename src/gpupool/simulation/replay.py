@@ -67,13 +67,20 @@ class Outcome:
 
 
 class Replay:
-    """One life of `world`. `until_ns` ends it early; None: until nothing more can happen."""
+    """One life of `world`, until nothing more can happen; `until_ns` and `most_cycles` end it early."""
 
-    def __init__(self, world: World, watchers: Iterable[Watcher] = (), *, until_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        watchers: Iterable[Watcher] = (),
+        *,
+        until_ns: int | None = None,
+        most_cycles: int | None = None,
+    ) -> None:
         self.world = world
         self.outcome = Outcome()
         self._watchers = tuple(watchers)
-        self._until = until_ns
+        self._until, self._most = until_ns, most_cycles
         self._heap: list[tuple[int, int, int, str]] = []
         self._coming: dict[str, tuple[Arrival, ...]] = {}
         self._number = 0
@@ -98,6 +105,9 @@ class Replay:
     def _live(self, now_ns: int, progress: Progress) -> None:
         gone = 0
         while self._heap and (self._until is None or self._heap[0][0] <= self._until):
+            if self._most is not None and self.outcome.cycles >= self._most:
+                self.outcome.ended_ns = now_ns
+                return
             at = max(now_ns, self._heap[0][0])
             if at > now_ns:
                 self._tell_moved(now_ns, at)

@@ -1,0 +1,90 @@
+"""`whatif` on a real pool: its present state, what the asker may see of it, and changes it cannot have."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from gpupool.allocations.planning import whatif
+from gpupool.base.errors import NotFound, Refused, UnknownModel, UnknownPolicy, UnknownTenant
+from gpupool.store.tables import events
+from gpupool.wire.planning import WhatIfIn, WhatIfOut
+from tests.support.house import House
+
+
+def ask(house: House, **change: object) -> WhatIfOut:
+    return whatif(WhatIfIn.model_validate(change), house.allocations, house.admin)
+
+
+def full(house: House) -> None:
+    """Two cards, three whole-card jobs of which the first ends in an hour and the last waits."""
+    house.submit(1000, None, name="a", max_seconds=3600)
+    house.submit(1000, None, name="b")
+    house.submit(1000, None, name="c", max_seconds=60)
+
+
+def test_the_pools_own_state_is_played_forward_with_the_change_and_without(house: House) -> None:
+    full(house)
+    told = ask(house, add=[{"model": "H200", "cards": 2}])
+    before, after = told.before, told.after
+    assert (before.cards, after.cards) == (2, 4)
+    assert (before.queue.waiting, before.queue.start_now, before.queue.start_later) == (1, 0, 1)
+    assert before.queue.wait_p50_seconds == pytest.approx(3600, abs=5)
+    assert (after.queue.start_now, after.queue.start_later) == (1, 0)
+    assert (before.largest_milli, after.largest_milli) == (0, 1000)
+    assert before.no_end == 1  # b names no limit
+
+
+def test_asking_writes_nothing_and_places_nothing(house: House) -> None:
+    full(house)
+    with house.store.read() as connection:
+        first = connection.execute(sa.select(sa.func.count()).select_from(events)).scalar_one()
+    told = ask(house, add=[{"model": "h200", "cards": 8, "nodes": 2}], policy="spread")
+    assert told.after.nodes == 3
+    with house.store.read() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(events)).scalar_one() == first
+    assert house.job("c").state == "pending"
+
+
+def test_a_node_less_makes_its_jobs_wait_again(house: House) -> None:
+    house.register(2, "node-2")
+    full(house)
+    told = ask(house, remove=["node-1"])
+    assert (told.before.nodes, told.after.nodes) == (2, 1)
+    assert told.after.moved + told.before.queue.waiting == told.after.queue.waiting
+
+
+def test_a_user_sees_the_totals_and_its_own_tenant_alone(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    bob = house.member("bob", "nlp")
+    full(house)
+    house.submit(1000, None, name="mine", principal=bob)
+    seen = whatif(WhatIfIn(), house.allocations, bob).before
+    assert seen.queue.waiting == 2
+    assert {name: queue.waiting for name, queue in seen.tenants.items()} == {"nlp": 1}
+    assert set(ask(house).before.tenants) == {"default", "nlp"}
+
+
+def test_another_tenants_quota_is_not_found_and_ones_own_is_tried(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    bob = house.member("bob", "nlp")
+    with pytest.raises(UnknownTenant):
+        whatif(WhatIfIn(nominal_milli={"default": 1000}), house.allocations, bob)
+    with pytest.raises(UnknownTenant):
+        whatif(WhatIfIn(nominal_milli={"nobody": 1000}), house.allocations, house.admin)
+    house.submit(1000, None, name="mine", principal=bob, max_seconds=60)
+    assert whatif(WhatIfIn(nominal_milli={"nlp": 0}), house.allocations, bob).after.cards == 2
+
+
+def test_a_change_the_pool_cannot_have_is_refused_with_the_numbers(house: House) -> None:
+    with pytest.raises(NotFound) as missing:
+        ask(house, remove=["node-9"])
+    assert missing.value.message == "there is no node node-9 in this pool"
+    assert missing.value.hint == "it has: node-1"
+    with pytest.raises(Refused, match="without its 1 nodes the pool has no card left"):
+        ask(house, remove=["node-1"])
+    with pytest.raises(UnknownModel) as model:
+        ask(house, add=[{"model": "L40X"}])
+    assert "did you mean L40" in model.value.hint
+    with pytest.raises(UnknownPolicy):
+        ask(house, policy="binpak")
