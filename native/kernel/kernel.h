@@ -4,13 +4,13 @@
  * they lie and answers with integers. All arithmetic is on integers, so that the answers are those of the same policies in
  * NumPy, bit for bit. Nothing is shared between two handles; one handle is used by one thread at a time.
  *
- * Units: milli-devices, milli-cores. Values and prices of Stream Fill are in milli-devices times the number of streams. */
+ * Units: milli-devices, milli-cores. Values and prices of Stream Fill are in milli-devices times a scale of its own. */
 #ifndef GPUPOOL_KERNEL_H
 #define GPUPOOL_KERNEL_H
 
 #include <stdint.h>
 
-#define KERNEL_ABI 1 /* grows with every change of what follows */
+#define KERNEL_ABI 2 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
@@ -72,12 +72,14 @@ int64_t fgd_choose(struct fgd *fgd, const struct kernel_shape *shape, int64_t no
 int64_t fgd_fragment(struct fgd *fgd, int64_t node);
 
 /* Stream Fill. `streams` holds `number` sequences of `length` indices into `expected`; `quantum` is the grain of milli-cores
- * in a value (free ones are rounded down to it, asked ones up). */
+ * in a value (free ones are rounded down to it, asked ones up). With `weight` there are no streams: a node is worth what
+ * the classes could use of it, by how often each is expected. The scale is `number`, or the sum of the weights. */
 struct stream_rules {
     int64_t number, length, quantum; /* at most KERNEL_MAX_STREAMS */
-    int64_t step;       /* of a score, times `number` */
-    int64_t fresh_card; /* what a share pays that opens a free card, times `number` */
+    int64_t step;       /* of a score, times the scale */
+    int64_t fresh_card; /* what a share pays that opens a free card, times the scale */
     const int16_t *streams;
+    const int64_t *weight; /* per class; NULL: streams */
 };
 
 /* Groups of hosts that are dear: `count` free cards and `cpu` per slot, allowed[group * kinds + kind]. */
@@ -99,7 +101,7 @@ void stream_rate(struct stream *stream, const struct kernel_shape *shape, int64_
                  const int64_t *nodes, int64_t n, int64_t *scores);
 int64_t stream_choose(struct stream *stream, const struct kernel_shape *shape, const int64_t *toll, int64_t node,
                       int64_t *rows);
-/* V of the node times the number of streams. */
+/* What the node is worth, times the scale. */
 int64_t stream_value(struct stream *stream, int64_t node);
 /* How many values were computed, not remembered: for tests and figures. */
 int64_t stream_computed(const struct stream *stream);

@@ -52,7 +52,7 @@ static bool is_listed(const struct kernel_classes *expected, int64_t class, int6
 
 static bool reserve(struct menu *menu, int64_t classes)
 {
-    size_t places = (size_t)(menu->streams * menu->words), each = (size_t)classes;
+    size_t places = (size_t)(menu->streams * menu->words) + 1, each = (size_t)classes;
     menu->entries = calloc(places * PLACES_PER_WORD, sizeof *menu->entries);
     menu->cpus = calloc(each + 1, sizeof *menu->cpus);
     menu->widths = calloc(each + 1, sizeof *menu->widths);
@@ -80,7 +80,7 @@ static bool draw_lines(struct menu *menu, const struct kernel_classes *expected,
         }
         struct several *several = &menu->several[menu->severals++];
         *several = (struct several){entry.count, entry.milli,
-                                    calloc((size_t)(menu->streams * menu->words), sizeof(uint64_t))};
+                                    calloc((size_t)(menu->streams * menu->words) + 1, sizeof(uint64_t))};
         if (!several->places)
             return false;
     }
@@ -110,6 +110,17 @@ static void mark_several(struct menu *menu, const struct entry *entry, int64_t s
     }
 }
 
+/* The classes themselves, where what they could use is the value. */
+static bool list_ables(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
+                       const struct stream_rules *rules)
+{
+    menu->ables = calloc((size_t)expected->size + 1, sizeof *menu->ables);
+    for (int64_t class = 0; menu->ables && class < expected->size; class++)
+        if (is_listed(expected, class, kinds, kind))
+            menu->ables[menu->ables_size++] = (struct able){entry_of(expected, class, rules->quantum), rules->weight[class]};
+    return menu->ables;
+}
+
 /* One stream without the claims that a node of this kind never takes. */
 static void lay_out(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
                     const struct stream_rules *rules, int64_t stream)
@@ -133,12 +144,13 @@ static void lay_out(struct menu *menu, const struct kernel_classes *expected, in
 int menu_open(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
               const struct stream_rules *rules)
 {
-    *menu = (struct menu){.streams = rules->number, .words = (rules->length + PLACES_PER_WORD - 1) / PLACES_PER_WORD};
-    if (!reserve(menu, expected->size) || !draw_lines(menu, expected, kinds, kind, rules->quantum)) {
+    *menu = (struct menu){.streams = rules->weight ? 0 : rules->number, .words = (rules->length + PLACES_PER_WORD - 1) / PLACES_PER_WORD};
+    if (!reserve(menu, expected->size) || !draw_lines(menu, expected, kinds, kind, rules->quantum) ||
+        (rules->weight && !list_ables(menu, expected, kinds, kind, rules))) {
         menu_close(menu);
         return 0;
     }
-    for (int64_t stream = 0; stream < rules->number; stream++)
+    for (int64_t stream = 0; stream < menu->streams; stream++)
         lay_out(menu, expected, kinds, kind, rules, stream);
     return 1;
 }
@@ -148,6 +160,7 @@ void menu_close(struct menu *menu)
     for (int n = 0; n < menu->severals; n++)
         free(menu->several[n].places);
     free(menu->several);
+    free(menu->ables);
     free(menu->entries);
     free(menu->cpus);
     free(menu->widths);

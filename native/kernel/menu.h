@@ -20,6 +20,12 @@ struct several {
     uint64_t *places; /* streams * words */
 };
 
+/* A class that may run: with it comes how often it is expected. */
+struct able {
+    struct entry entry;
+    int64_t weight;
+};
+
 struct menu {
     int64_t streams, words;
     struct entry *entries;              /* streams * 64 * words */
@@ -27,6 +33,8 @@ struct menu {
     int cpu_heights, width_heights, severals;
     uint64_t *below_cpu, *below_width;  /* [stream][height 0 .. heights][word]: places below so many heights */
     struct several *several;
+    struct able *ables; /* where there are no streams */
+    int ables_size;
     int16_t least_milli; /* the smallest share: parts below it are of no use */
 };
 

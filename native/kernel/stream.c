@@ -3,7 +3,8 @@
  *
  *     E = count * milli - (V(before) - V(after)) - fresh card - toll of the node's kind - price of the host slots lost
  *
- * V and what one placement makes of it depend on the node alone and are remembered; tolls and prices are added anew. */
+ * V is what streams would place, or, where claims end, what the expected classes could use. It and what one placement makes
+ * of it depend on the node alone and are remembered; tolls and prices are added anew. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,17 @@ struct stream {
     const struct kernel_pool *pool;   /* the caller's, as their columns are */
     const struct stream_hosts *hosts;
     struct values *values;
-    int64_t number, step, fresh_card;
+    int64_t scale, step, fresh_card;
     struct known *known[KERNEL_MAX_SLOTS]; /* per node; made when first asked for */
 };
+
+static int64_t scale_of(const struct stream_rules *rules, const struct kernel_classes *expected)
+{
+    int64_t sum = 0;
+    for (int64_t class = 0; rules->weight && class < expected->size; class++)
+        sum += rules->weight[class];
+    return rules->weight ? sum : rules->number;
+}
 
 struct stream *stream_open(const struct kernel_pool *pool, const struct kernel_classes *expected,
                            const struct stream_rules *rules, const struct stream_hosts *hosts)
@@ -39,7 +48,7 @@ struct stream *stream_open(const struct kernel_pool *pool, const struct kernel_c
         return NULL;
     stream->pool = pool;
     stream->hosts = hosts;
-    stream->number = rules->number;
+    stream->scale = scale_of(rules, expected);
     stream->step = rules->step;
     stream->fresh_card = rules->fresh_card;
     stream->values = values_open(pool->kinds, expected, rules);
@@ -94,7 +103,7 @@ static struct trial trial_of(struct stream *stream, const struct kernel_shape *s
 {
     struct trial trial = {.stream = stream, .shape = shape};
     state_read(stream->pool, node, &trial.before);
-    trial.base = shape->count * shape->milli * stream->number - values_of(stream->values, &trial.before);
+    trial.base = shape->count * shape->milli * stream->scale - values_of(stream->values, &trial.before);
     return trial;
 }
 

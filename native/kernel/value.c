@@ -11,7 +11,7 @@ enum { REMEMBERED = 1 << 17, KEY_WORDS = 4 + KERNEL_MAX_CARDS };
 struct values {
     struct menu *menus;
     int64_t *menu_of_kind;
-    int64_t menus_size, streams, quantum, computed;
+    int64_t menus_size, quantum, computed;
     struct memo memo;
 };
 
@@ -127,12 +127,28 @@ static struct left start_of(const struct values *values, const struct menu *menu
     return left;
 }
 
+/* What the classes that can run here could use: what is free on cards wide enough for one of their seats. */
+static int64_t usable(const struct menu *menu, const struct left *left)
+{
+    int64_t worth = 0;
+    for (const struct able *able = menu->ables; able < menu->ables + menu->ables_size; able++) {
+        int64_t wide = (int64_t)left->whole * KERNEL_WHOLE;
+        int at = tightest(left, able->entry.milli);
+        if (able->entry.cpu > left->cpu || able->entry.count > left->whole + left->end - at)
+            continue;
+        for (; at < left->end; at++)
+            wide += left->part[at];
+        worth += able->weight * wide;
+    }
+    return worth;
+}
+
 static int64_t compute(struct values *values, const struct menu *menu, const struct left *start)
 {
     struct lines lines = {menu->cpu_heights, menu->width_heights};
-    int64_t filled = 0;
+    int64_t filled = menu->ables ? usable(menu, start) : 0;
     lower(menu, start, &lines);
-    for (int64_t stream = 0; stream < values->streams; stream++) {
+    for (int64_t stream = 0; stream < menu->streams; stream++) {
         struct left left = *start;
         filled += walk(menu, stream, &left, lines);
     }
@@ -193,7 +209,6 @@ struct values *values_open(int64_t kinds, const struct kernel_classes *expected,
     struct values *values = calloc(1, sizeof *values);
     if (!values)
         return NULL;
-    values->streams = rules->number;
     values->quantum = rules->quantum;
     values->menus = calloc((size_t)kinds + 1, sizeof *values->menus);
     values->menu_of_kind = calloc((size_t)kinds + 1, sizeof *values->menu_of_kind);

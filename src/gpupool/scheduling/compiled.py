@@ -50,7 +50,7 @@ class CompiledStreamFill:
     def __init__(
         self, kernel: Kernel, free: Free, kinds: Kinds, expected: Classes, prices: Prices, rules: Rules
     ) -> None:
-        self._prices, self._number = prices, len(rules.streams)
+        self._prices, self._scale = prices, rules.scale
         self._price = np.zeros(len(prices.price), dtype=np.int64)
         self._hosts = Hosts(prices.count, prices.cpu, prices.allowed.astype(np.uint8), self._price)
         columns = columns_of(free, kinds)
@@ -64,7 +64,7 @@ class CompiledStreamFill:
         if epoch != self._epoch:
             self._epoch = epoch
             self._tolls.clear()
-            self._price[:] = self._number * self._prices.price
+            self._price[:] = self._scale * self._prices.price
         return epoch
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
@@ -84,7 +84,7 @@ class CompiledStreamFill:
         """Nothing to remember: what is free says it all."""
 
     def _toll(self, shape: Shape) -> Ints:
-        asked = self._number * shape.count * shape.held_milli
+        asked = self._scale * shape.count * shape.held_milli
         found = self._tolls.get(asked)
         if found is None:
             found = self._tolls[asked] = self._prices.tolls(asked)

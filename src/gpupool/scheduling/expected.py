@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.free import UNLIMITED
 from gpupool.scheduling.snapshot import Bools, Cards, Expected, Ints
 
 COVERED_PCT = 95
@@ -46,8 +48,16 @@ class Classes:
         return int(self.weight.sum())
 
     def first(self, number: int) -> Classes:
-        cpu, milli, count, weight = (c[:number] for c in (self.cpu_milli, self.milli, self.count, self.weight))
-        return Classes(cpu, milli, count, self.models[:number], weight)
+        return self.only(np.arange(len(self)) < number)
+
+    def only(self, chosen: Bools) -> Classes:
+        cpu, milli, count, weight = (c[chosen] for c in (self.cpu_milli, self.milli, self.count, self.weight))
+        return Classes(cpu, milli, count, tuple(self.models[n] for n in np.flatnonzero(chosen)), weight)
+
+    @property
+    def large(self) -> Classes:
+        """Those that ask for several whole cards of one node, and so for hosts more than for cards."""
+        return self.only((self.count > 1) & (self.milli == WHOLE))
 
 
 def key_of(shape: Shape) -> Key:
@@ -74,16 +84,22 @@ def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:
 
 
 class Kinds:
-    """Nodes that are the same to every class: those with the same models. `of_node` numbers them."""
+    """Nodes that are the same to every class: those with the same models and, where classes are given, with room when
+    empty for the same of the large ones. `of_node` numbers them."""
 
-    def __init__(self, cards: Cards) -> None:
+    def __init__(self, cards: Cards, classes: Classes | None = None) -> None:
         on_node: list[set[int]] = [set() for _ in cards.nodes]
         for node, model in zip(cards.node.tolist(), cards.model.tolist(), strict=True):
             on_node[node].add(model)
-        sets = [tuple(sorted(models)) for models in on_node]
-        numbers = {models: number for number, models in enumerate(dict.fromkeys(sets))}
-        self.of_node = np.array([numbers[models] for models in sets], dtype=np.int64)
-        self._models = tuple(tuple(cards.models[model] for model in models) for models in numbers)
+        seats = np.bincount(cards.node, minlength=len(cards.nodes))
+        cpu = np.full(len(cards.nodes), UNLIMITED) if cards.hosts is None else cards.hosts.cpu_milli
+        rooms = _rooms(seats, cpu, classes.large) if classes else [()] * len(cards.nodes)
+        sets = [(tuple(sorted(models)), room) for models, room in zip(on_node, rooms, strict=True)]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(sets))}
+        self.of_node = np.array([numbers[key] for key in sets], dtype=np.int64)
+        self._models = tuple(tuple(cards.models[model] for model in models) for models, _ in numbers)
+        first = np.unique(self.of_node, return_index=True)[1]
+        self._seats, self._cpu = seats[first], cpu[first]
 
     def __len__(self) -> int:
         return len(self._models)
@@ -92,6 +108,23 @@ class Kinds:
         """Per class and kind of node, whether a card of it may be taken; a class that names no model may take any."""
         lines = [[not asked or _any(asked, has) for has in self._models] for asked in models]
         return np.array(lines, dtype=np.bool_).reshape(len(lines), len(self._models))
+
+    def hosts(self, large: Classes) -> Bools:
+        """Per large class and kind of node, whether such a node could take a claim of it when empty."""
+        room: Bools = _room(self._seats, self._cpu, large)
+        return self.allowed(large.models) & room
+
+
+def _room(seats: Ints, cpu_milli: Ints, large: Classes) -> Bools:
+    enough: Bools = (seats >= large.count[:, None]) & (cpu_milli >= large.cpu_milli[:, None])
+    return enough
+
+
+def _rooms(seats: Ints, cpu_milli: Ints, large: Classes) -> list[tuple[int, ...]]:
+    """Per node, numbers of the large classes that it has room for when empty."""
+    makes, of_node = np.unique(np.stack((seats, cpu_milli)), axis=1, return_inverse=True)
+    holds = [tuple(np.flatnonzero(line).tolist()) for line in _room(makes[0], makes[1], large).T]
+    return [holds[make] for make in of_node.reshape(-1).tolist()]
 
 
 def _columns(keys: list[Key]) -> tuple[list[int], list[int], list[int]]:

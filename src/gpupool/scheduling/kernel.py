@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from gpupool.scheduling.snapshot import Cards, Ints
 
-ABI = 1
+ABI = 2
 MAX_CARDS = 64
 """On one node; a pool with a wider node is rated in NumPy."""
 MAX_SLOTS = 1024
@@ -48,7 +48,7 @@ class _Shape(ctypes.Structure):
 
 
 class _Rules(ctypes.Structure):
-    _fields_ = _fields("number length quantum step fresh_card", "streams")
+    _fields_ = _fields("number length quantum step fresh_card", "streams weight")
 
 
 class _Hosts(ctypes.Structure):
@@ -178,12 +178,19 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rules:
-    """`streams` has a line of class numbers per stream; `step` and `fresh_card` are times the number of streams."""
+    """`streams` has a line of class numbers per stream; or `weight` says how often each class is expected, and a node
+    is worth what they could use. `step` and `fresh_card` are times the scale."""
 
     streams: npt.NDArray[np.int16]
     quantum: int
     step: int
     fresh_card: int
+    weight: Ints | None = None
+
+    @property
+    def scale(self) -> int:
+        """Values are in milli-devices times this."""
+        return len(self.streams) if self.weight is None else int(self.weight.sum())
 
 
 @dataclass(frozen=True)
@@ -303,7 +310,8 @@ class StreamFill(_Policy):
     def __init__(self, kernel: Kernel, columns: Columns, classes: Classes, rules: Rules, hosts: Hosts) -> None:
         super().__init__(kernel, columns, "stream_close")
         number, length = rules.streams.shape
-        made = self._struct(_Rules, number=number, length=length, **vars(rules))
+        weight = 0 if rules.weight is None else rules.weight
+        made = self._struct(_Rules, number=number, length=length, **{**vars(rules), "weight": weight})
         groups = self._struct(_Hosts, size=len(hosts.count), **vars(hosts))
         opened = self._calls.stream_open(self._pool, self._classes(classes), made, groups)
         self._handle = self._opened(opened)
@@ -322,7 +330,7 @@ class StreamFill(_Policy):
         return self._rows[:found].copy()
 
     def value(self, node: int) -> int:
-        """V of the node, times the number of streams."""
+        """What the node is worth, times the scale."""
         return int(self._calls.stream_value(self._handle, node))
 
     @property

@@ -1,11 +1,16 @@
-"""What becomes dear while a pool fills: rare models, and hosts with room for claims of several whole cards.
+"""What becomes dear as a pool fills: rare models, and hosts with room for claims of several whole cards.
 
-Prices come from counting alone: what is still likely to be asked for while the rest of the pool fills, against what is
-still there for it. They are set at the start and each time a part of the pool has been taken or given back, so that
-scores stay comparable in between. All in whole numbers.
+A price is what is at stake times the chance that those who are still to come and can use nothing else will want more
+than there is. The chance comes from counting alone: what is expected while the rest of the pool fills, against what is
+there. Prices are set at the start and each time a part of the pool has changed hands, so that scores stay comparable
+in between; they are whole numbers.
 """
 
 from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,38 +20,30 @@ from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Bools, Ints
 
 STEP_PCT = 2
-"""Prices are set anew when that much of the pool's compute has changed hands."""
-
-_ONE = 1_000_000
-"""A shortage of 1: as much is expected as there is."""
+"""Prices are set anew when that much of the pool's compute has changed hands; 5 or 10 do nearly as well."""
 
 _TENTH_OF_THOUSANDTHS = 10_000
-
-_NEVER_FULL = _ONE + 100
-"""Keeps the quotient finite where hosts are short from the beginning."""
 
 
 class Prices:
     """`toll` per kind of node in thousandths of a tenth of the compute asked for; `price` per lost slot of a group.
 
-    A group of hosts has `count` free cards and `cpu` milli-cores to a slot and is `allowed` on some kinds of nodes:
-    every claim of two whole cards or more that is expected, however rare, by cards and models.
+    A group is all large classes of one number of cards that the same kinds of nodes can take when empty (`allowed`);
+    `count` cards and `cpu` milli-cores, their mean, are a slot. What lives on fewer kinds lives on these alone and
+    counts here too: the hosts of a group must be enough for all of them.
     """
 
     def __init__(self, free: Free, kinds: Kinds, classes: Classes) -> None:
         self._free, self._kinds = free, kinds
-        self._demand = int((classes.count * classes.milli * classes.weight).sum())
-        self._typed, self._typed_on = _typed(classes, kinds)
-        self.count, self.cpu, self._often, self.allowed = _groups(classes, kinds)
+        self._demand = max(1, int((classes.count * classes.milli * classes.weight).sum()))
+        self._typed_on, self._typed = _typed(classes, kinds)
+        self.count, self.cpu, self._often, self.allowed = _groups(classes.large, kinds)
         self.toll = np.zeros(len(kinds), dtype=np.int64)
         self.price = np.zeros(len(self.count), dtype=np.int64)
         self._left = np.maximum(free.cells, 0).sum(axis=1)
         self.whole = (free.cells >= WHOLE).sum(axis=1)
-        self._total = int(self._left.sum())
-        self._read, self._set_at, self.epoch = free.now(), -1, 0
-        cards = WHOLE * int(free.open.sum())
-        self._step = max(1, cards * STEP_PCT // 100)
-        self._at_first = self._shortage(cards, self._empty_slots())
+        self._read, self._moved, self.epoch = free.now(), 0, 0
+        self._step = max(1, WHOLE * int(free.open.sum()) * STEP_PCT // 100)
         self._set()
 
     def watch(self) -> int:
@@ -54,7 +51,7 @@ class Prices:
         if self._read != self._free.now():
             self._look(self._free.changed(self._read))
             self._read = self._free.now()
-            if abs(self._total - self._set_at) >= self._step:
+            if self._moved >= self._step:
                 self._set()
         return self.epoch
 
@@ -79,60 +76,69 @@ class Prices:
     def _look(self, nodes: Ints) -> None:
         cells = self._free.cells[nodes]
         left = np.maximum(cells, 0).sum(axis=1)
-        self._total += int((left - self._left[nodes]).sum())
+        self._moved += int(np.abs(left - self._left[nodes]).sum())
         self._left[nodes] = left
         self.whole[nodes] = (cells >= WHOLE).sum(axis=1)
 
     def _set(self) -> None:
-        self._set_at = self._total
+        """`coming`: how many times all that is expected will come while the rest of the pool fills."""
+        self._moved = 0
         self.epoch += 1
-        self.toll[:] = self._tolls()
-        short = self._shortage(self._total, self.slots(self.whole, self._free.cpu_milli, self._kinds.of_node))
-        for group, (now, first) in enumerate(zip(short, self._at_first, strict=True)):
-            more, most = max(0, now - first), _NEVER_FULL - first
-            self.price[group] = WHOLE * int(self.count[group]) * more * more // (most * most)
-
-    def _tolls(self) -> list[int]:
-        """Thousandths by which a kind's models are wanted by those who can use no other: 1000 at most."""
-        of_kind = np.bincount(self._kinds.of_node, weights=self._left, minlength=len(self._kinds)).astype(np.int64)
-        tolls = [0] * len(self._kinds)
-        for demand, kinds in zip(self._typed, self._typed_on, strict=True):
-            there = max(WHOLE, int(of_kind[kinds].sum()))
-            for kind in np.flatnonzero(kinds):
-                tolls[kind] += WHOLE * demand * self._total // (self._demand * there)
-        return [min(WHOLE, toll) for toll in tolls]
-
-    def _shortage(self, left_milli: int, slots: Ints) -> list[int]:
-        """Per group, how many are expected while so much is filled, against the slots; in millionths, 1 at most."""
-        there = slots.sum(axis=0).tolist()
-        arriving = (_ONE * often * left_milli for often in self._often.tolist())
-        return [min(_ONE, come // (self._demand * max(1, have))) for come, have in zip(arriving, there, strict=True)]
-
-    def _empty_slots(self) -> Ints:
-        cards, hosts = self._free.cards, self._free.cards.hosts
-        whole = np.bincount(cards.node[self._free.open], minlength=len(cards.nodes))
-        cpu = self._free.cpu_milli if hosts is None else hosts.cpu_milli
-        return self.slots(whole, cpu, self._kinds.of_node)
+        coming = int(self._left.sum()) / self._demand
+        there = self.slots(self.whole, self._free.cpu_milli, self._kinds.of_node).sum(axis=0)
+        for group, (often, slots) in enumerate(zip(self._often.tolist(), there.tolist(), strict=True)):
+            short = chance_of_want(often * coming, often * coming, slots - 0.5)
+            self.price[group] = round(WHOLE * int(self.count[group]) * short)
+        left = np.bincount(self._kinds.of_node, weights=self._left, minlength=len(self._kinds))
+        tolls = np.zeros(len(self.toll))
+        for kinds, (demand, square) in zip(self._typed_on, self._typed, strict=True):
+            tolls[kinds] += chance_of_want(demand * coming, square * coming, float(left[kinds].sum()))
+        self.toll[:] = np.rint(WHOLE * np.minimum(tolls, 1.0))
 
 
-def _typed(classes: Classes, kinds: Kinds) -> tuple[list[int], list[Bools]]:
-    """Demand in milli-devices by set of models, and the kinds of nodes that have one of them."""
-    demand: dict[str, int] = {}
-    for models, milli, count, weight in zip(classes.models, classes.milli, classes.count, classes.weight, strict=True):
-        if models and count:
-            demand[models] = demand.get(models, 0) + int(milli * count * weight)
-    return list(demand.values()), list(kinds.allowed(demand))
+def chance_of_want(mean: float, variance: float, there: float) -> float:
+    """The chance that at least so much is wanted, by the normal distribution; 0 where nothing is expected.
+
+    >>> chance_of_want(9.0, 9.0, 9.0), round(chance_of_want(9.0, 9.0, 12.0), 3), chance_of_want(0.0, 0.0, 0.0)
+    (0.5, 0.159, 0.0)
+    """
+    return 0.5 * math.erfc((there - mean) / math.sqrt(2 * variance)) if variance > 0 else 0.0
 
 
-def _groups(classes: Classes, kinds: Kinds) -> tuple[Ints, Ints, Ints, Bools]:
-    """Cards, mean processors, how often, and allowed kinds of nodes, by group."""
-    found: dict[tuple[int, str], tuple[int, int]] = {}
-    for number in np.flatnonzero((classes.count > 1) & (classes.milli == WHOLE)):
-        key = int(classes.count[number]), classes.models[number]
-        often, cpu = found.get(key, (0, 0))
-        weight = int(classes.weight[number])
-        found[key] = often + weight, cpu + weight * int(classes.cpu_milli[number])
-    cards = np.array([size for size, _ in found], dtype=np.int64)
-    times = np.array([many for many, _ in found.values()], dtype=np.int64)
-    mean = np.array([total // many for many, total in found.values()], dtype=np.int64)
-    return cards, mean, times, kinds.allowed(models for _, models in found)
+def _typed(classes: Classes, kinds: Kinds) -> tuple[list[Bools], list[tuple[int, int]]]:
+    """By set of kinds that some classes are bound to by model: the set, demand of all that live in it and squares of it
+    (in milli-devices; a sum of single claims varies by the sum of their squares)."""
+    sums: dict[tuple[bool, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    columns = (classes.milli * classes.count, classes.weight, kinds.allowed(classes.models))
+    for milli, weight, on in zip(*(column.tolist() for column in columns), strict=True):
+        if milli and any(on) and not all(on):
+            demand, square = sums[tuple(on)]
+            sums[tuple(on)] = demand + milli * weight, square + milli * milli * weight
+    own = list(sums.items())
+    within = ([both for one, both in own if _inside(one, on)] for on in sums)
+    return [np.array(on) for on in sums], [(sum(d for d, _ in some), sum(q for _, q in some)) for some in within]
+
+
+def _groups(large: Classes, kinds: Kinds) -> tuple[Ints, Ints, Ints, Bools]:
+    """Cards, mean processors, how often (with those that live on fewer kinds), and allowed kinds of nodes, by group."""
+    found: dict[tuple[int, tuple[bool, ...]], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    columns = (column.tolist() for column in (large.count, large.cpu_milli, large.weight, kinds.hosts(large)))
+    for count, cpu, weight, on in zip(*columns, strict=True):
+        if any(on):
+            often, total = found[count, tuple(on)]
+            found[count, tuple(on)] = often + weight, total + weight * cpu
+    own = {group: times for group, (times, _) in found.items()}
+    cards = np.array([count for count, _ in found], dtype=np.int64)
+    mean = np.array([total // times for times, total in found.values()], dtype=np.int64)
+    within = np.array([_within(group, own) for group in found], dtype=np.int64)
+    return cards, mean, within, np.array([on for _, on in found], dtype=np.bool_).reshape(len(found), len(kinds))
+
+
+def _within(group: tuple[int, tuple[bool, ...]], own: Mapping[tuple[int, tuple[bool, ...]], int]) -> int:
+    """How often claims of the group's size come that must live on its hosts."""
+    count, on = group
+    return sum(often for (size, its), often in own.items() if size == count and _inside(its, on))
+
+
+def _inside(inner: Sequence[bool], outer: Sequence[bool]) -> bool:
+    return all(there or not here for here, there in zip(inner, outer, strict=True))

@@ -1,8 +1,9 @@
 """Stream Fill, the default: a claim goes where it displaces least of what is likely to come.
 
-A node is worth what streams of expected claims would still place on it (`streams`). A claim's displacement is what its
-node is worth less afterwards; the score is what it places less that, less what it opens or takes of what is dear
-(`prices`), in steps, so that nodes tie and the order of ties packs. Where nothing is expected yet, it is binpack.
+A node is worth what streams of expected claims would still place on it (`streams`), or, where claims end and give back
+what they hold, what the next one could use of it (`usable`). A claim's displacement is what its node is worth less
+afterwards; the score is what it places less that, less what it opens or takes of what is dear (`prices`), in steps, so
+that nodes tie and the order of ties packs. Where nothing is expected yet, it is binpack.
 Found by experiment against FGD (docs/concepts/placement.md).
 """
 
@@ -23,12 +24,19 @@ from gpupool.scheduling.policy import Rater, tightest
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.snapshot import Expected, Ints
-from gpupool.scheduling.streams import NUMBER, QUANTUM, State, Values, drawn
+from gpupool.scheduling.streams import NUMBER, QUANTUM, State, States, Values, drawn
+from gpupool.scheduling.usable import Usable
 
 NAME = "default"
 
 STEP = 150
-"""Milli-devices to one step of the score; from 100 to 250 do as well, finer ones scatter claims."""
+"""Milli-devices to one step of the score; from 100 to 200 do as well, finer ones scatter claims."""
+
+NEAR_STEP = 40
+"""The same where claims end; 25 does as well, 100 does not."""
+
+ENDING_PCT = 50
+"""From so much on that comes back, the next claim counts and not the stream."""
 
 FRESH_CARD = 100
 """What a share pays that opens a free card, in milli-devices."""
@@ -44,11 +52,20 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
     classes = histogram(expected)
     if not (classes.count > 0).any():
         return Binpack(free)
+    ending = expected.returned_pct >= ENDING_PCT
     if free.kernel is None:
-        return StreamFill(free, classes)
-    kinds, likely = Kinds(free.cards), typical(classes)
-    rules = Rules(drawn(likely), QUANTUM, NUMBER * STEP, NUMBER * FRESH_CARD)
-    return CompiledStreamFill(free.kernel, free, kinds, likely, Prices(free, kinds, classes), rules)
+        return StreamFill(free, classes, ending=ending)
+    kinds, likely = Kinds(free.cards, classes), typical(classes)
+    return CompiledStreamFill(
+        free.kernel, free, kinds, likely, Prices(free, kinds, classes), _rules(likely, ending=ending)
+    )
+
+
+def _rules(likely: Classes, *, ending: bool) -> Rules:
+    if ending:
+        scale, streams = likely.total, np.zeros((0, 0), dtype=np.int16)
+        return Rules(streams, QUANTUM, NEAR_STEP * scale, FRESH_CARD * scale, likely.weight)
+    return Rules(drawn(likely), QUANTUM, STEP * NUMBER, FRESH_CARD * NUMBER)
 
 
 class _Known:
@@ -72,9 +89,10 @@ class StreamFill:
     SCALED = False
     NODE, CARD = "least displacing", "least displacing"
 
-    def __init__(self, free: Free, classes: Classes) -> None:
-        self._free, self._kinds = free, Kinds(free.cards)
-        self._values = Values(typical(classes), self._kinds)
+    def __init__(self, free: Free, classes: Classes, *, ending: bool) -> None:
+        self._free, self._kinds = free, Kinds(free.cards, classes)
+        self._values: States = (Usable if ending else Values)(typical(classes), self._kinds)
+        self._scale, self._step = self._values.scale, NEAR_STEP if ending else STEP
         self._prices = Prices(free, self._kinds, classes)
         self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self._read = free.now()
@@ -140,7 +158,7 @@ class StreamFill:
     def _gain(
         self, known: _Known, shape: Shape, kind: int, cpu: int, cells: list[int], fits: list[bool]
     ) -> tuple[int, int, int]:
-        """What is placed less what is displaced, times the number of streams; what each state told is kept."""
+        """What is placed less what is displaced, times the scale; what each state told is kept."""
         state = self._values.state(kind, cpu, cells)
         sizes: tuple[int, ...] = ()
         if _one_share(shape):
@@ -155,7 +173,7 @@ class StreamFill:
 
     def _worked_out(self, shape: Shape, state: State, cpu: int, sizes: tuple[int, ...]) -> tuple[int, int, int]:
         values, milli = self._values, shape.held_milli
-        base = NUMBER * shape.count * milli - values.of(state)
+        base = self._scale * shape.count * milli - values.of(state)
         if not _one_share(shape):
             after = values.placed(state, shape.cpu_milli, cpu, shape.count, milli)
             return base + values.of(after), NO_WAY, state.whole - after.whole
@@ -174,14 +192,14 @@ class StreamFill:
     def _paid(self, shape: Shape, nodes: Ints, gain: Ints, opened: Ints) -> Ints:
         """Less what shares pay for free cards, and what is paid for slots of dear hosts."""
         if not shape.whole:
-            gain = gain - NUMBER * FRESH_CARD * opened
+            gain = gain - self._scale * FRESH_CARD * opened
         if not self._prices.price.any():
             return gain
-        return gain - NUMBER * self._prices.lost(nodes, opened, shape.cpu_milli)
+        return gain - self._scale * self._prices.lost(nodes, opened, shape.cpu_milli)
 
     def _score(self, shape: Shape, nodes: Ints, gain: Ints) -> Ints:
-        tolls = self._prices.tolls(NUMBER * shape.count * shape.held_milli)
-        score: Ints = (gain - tolls[self._kinds.of_node[nodes]]) // (NUMBER * STEP)
+        tolls = self._prices.tolls(self._scale * shape.count * shape.held_milli)
+        score: Ints = (gain - tolls[self._kinds.of_node[nodes]]) // (self._scale * self._step)
         return score
 
 

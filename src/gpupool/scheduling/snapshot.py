@@ -172,6 +172,8 @@ class Expected:
 
     shapes: tuple[Shape, ...] = ()
     counts: tuple[float, ...] = ()
+    returned_pct: int = 100
+    """Of what is given out, how much comes back while others still come; 0: nothing ends (the pool only fills)."""
 
 
 @dataclass(frozen=True)

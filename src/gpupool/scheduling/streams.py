@@ -122,21 +122,25 @@ class Menu:
                 whole -= cut_several(parts, count, milli, least)
 
 
-class Values:
-    """Values of states, remembered."""
+class States:
+    """Worths of node states, remembered: what a worth is depends on the kind of value."""
+
+    scale: int
+    """A worth is in milli-devices times this."""
 
     def __init__(self, classes: Classes, kinds: Kinds) -> None:
         runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None]
-        menus = dict.fromkeys(tuple(column) for column in runs.T.tolist())
-        streams = drawn(classes)
-        self._menus = tuple(Menu(streams, classes, listed) for listed in menus)
-        self._menu_of = [list(menus).index(tuple(column)) for column in runs.T.tolist()]
+        columns = [tuple(column) for column in runs.T.tolist()]
+        self._menus = tuple(dict.fromkeys(columns))
+        """Which classes may run, for nodes to which it is the same."""
+        self._menu_of = [self._menus.index(column) for column in columns]
+        self._least = [int(min(classes.milli[np.array(runs)], default=WHOLE)) for runs in self._menus]
         self._known: dict[State, int] = {}
 
     def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
-        """The state of a node of that kind; parts that no share of a stream can use are left out."""
+        """The state of a node of that kind; parts that no share can use are left out."""
         number = self._menu_of[kind]
-        least = self._menus[number].least
+        least = self._least[number]
         parts = sorted(cell for cell in cells if least <= cell < WHOLE)
         return State(number, cpu_milli // QUANTUM, sum(cell >= WHOLE for cell in cells), tuple(parts))
 
@@ -146,12 +150,12 @@ class Values:
         if milli == WHOLE:
             whole -= count
         elif count:
-            whole -= cut_several(parts, count, milli, self._menus[state.menu].least)
+            whole -= cut_several(parts, count, milli, self._least[state.menu])
         return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
 
     def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, milli: int) -> State:
         """The state after a share took a part of that size; one that holds nothing leaves the cards as they are."""
-        cpu, least = (left_milli - cpu_milli) // QUANTUM, self._menus[state.menu].least
+        cpu, least = (left_milli - cpu_milli) // QUANTUM, self._least[state.menu]
         if not milli:
             return state._replace(cpu=cpu)
         parts = list(state.parts)
@@ -162,13 +166,30 @@ class Values:
         return State(state.menu, cpu, state.whole - (size >= WHOLE), tuple(parts))
 
     def of(self, state: State) -> int:
-        """Milli-devices times the number of streams."""
+        """Milli-devices times `scale`."""
         found = self._known.get(state)
         if found is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            found = self._known[state] = self._menus[state.menu].value(state)
+            found = self._known[state] = self._worth(state)
         return found
+
+    def _worth(self, state: State) -> int:
+        raise NotImplementedError
+
+
+class Values(States):
+    """What streams of claims fill."""
+
+    scale = NUMBER
+
+    def __init__(self, classes: Classes, kinds: Kinds) -> None:
+        super().__init__(classes, kinds)
+        streams = drawn(classes)
+        self._listed = tuple(Menu(streams, classes, listed) for listed in self._menus)
+
+    def _worth(self, state: State) -> int:
+        return self._listed[state.menu].value(state)
 
 
 def drawn(classes: Classes) -> npt.NDArray[np.int16]:

@@ -133,8 +133,8 @@ def simulate(cards: Cards, pods: Pods, policy: str, seed: int, *, compiled: bool
 
 
 def expected_of(pods: Pods) -> Expected:
-    """What the whole list asks for, before it is shuffled and tuned."""
-    return Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()))
+    """What the whole list asks for, before it is shuffled and tuned; no pod ends."""
+    return Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()), returned_pct=0)
 
 
 def arrivals(pods: Pods, capacity_milli: int, chance: Random) -> list[int]:

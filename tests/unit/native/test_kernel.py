@@ -51,6 +51,20 @@ def test_a_value_is_what_the_streams_fill(kernel: Kernel, seed: int) -> None:
     assert max(values) > 0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_without_streams_a_value_is_what_the_classes_could_use(kernel: Kernel, seed: int) -> None:
+    pool = pool_by_chance(seed)
+    weight = np.random.default_rng(seed).integers(1, 9, size=len(pool.classes.count))
+    rules = Rules(np.zeros((0, 0), dtype=np.int16), 1, STEP, FRESH, weight)
+    worth = StreamFill(kernel, pool.columns, pool.classes, rules, no_hosts(pool))
+    columns = pool.columns
+    lines = list(zip(columns.places.grid.tolist(), columns.cpu.tolist(), columns.kind.tolist(), strict=True))
+    free = [int(weight.sum()) * sum(size for size in cards if size > 0) for cards, _, _ in lines]
+    expected = [left - plain_fragment(pool, weight.tolist(), *line) for left, line in zip(free, lines, strict=True)]
+    assert [worth.value(node) for node in range(len(lines))] == expected
+    assert max(expected) > 0
+
+
 def test_nodes_may_have_64_cards(kernel: Kernel) -> None:
     pool = pool_by_chance(1, nodes=6, width=64)
     filled, streams = filling(kernel, pool, 1), streams_of(pool, 1).tolist()

@@ -1,10 +1,14 @@
+import math
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.scheduling.expected import Kinds, histogram
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.prices import Prices
+from gpupool.scheduling.prices import Prices, chance_of_want
 from gpupool.scheduling.snapshot import Expected
 from tests.support.scheduling_builders import cards
 
@@ -12,7 +16,8 @@ FOUR, ONE = Shape(1000, 0, 4, cpu_milli=8000), Shape(1000, 0, cpu_milli=1000)
 
 
 def prices(free: Free, *shapes: Shape, counts: tuple[int, ...]) -> Prices:
-    return Prices(free, Kinds(free.cards), histogram(Expected(shapes, counts)))
+    classes = histogram(Expected(shapes, counts))
+    return Prices(free, Kinds(free.cards, classes), classes)
 
 
 def take(free: Free, node: int, places: int) -> None:
@@ -20,31 +25,45 @@ def take(free: Free, node: int, places: int) -> None:
     free.take(node, rows, 1000, np.zeros(places, dtype=np.int64), 1000 * places)
 
 
-def test_hosts_cost_nothing_while_they_go_no_faster_than_the_rest() -> None:
-    free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
-    of = prices(free, FOUR, ONE, counts=(1, 12))
-    assert (of.count.tolist(), of.cpu.tolist(), of.price.tolist()) == ([4], [8000], [0])
-    take(free, 0, 4)
-    assert of.watch() == 2
-    assert of.price.tolist() == [0]  # a quarter of the cards and a quarter of the hosts
+def at_least(number: float, mean: float) -> float:
+    return 0.5 * math.erfc((number - 0.5 - mean) / math.sqrt(2 * mean))
 
 
-def test_hosts_become_dear_when_they_go_faster_and_cheap_again() -> None:
+def test_hosts_cost_what_they_hold_times_the_chance_that_more_are_wanted() -> None:
     free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
     of = prices(free, FOUR, ONE, counts=(1, 12))
+    # 16000 are free and 16000 expected: one claim of four, and four hosts.
+    assert (of.count.tolist(), of.cpu.tolist(), of.price.tolist()) == ([4], [8000], [round(4000 * at_least(4, 1.0))])
+    assert of.price[0] < 40
     for node in (0, 1, 2):
         take(free, node, 1)
     of.watch()
-    # Expected while 13000 fill: 13 x 1/16 = 0.8125 claims of four, and one host has room: x = 0.8125. In the empty
-    # pool x = 16/16 claims / 4 hosts = 0.25, so y = (0.8125 - 0.25) / (1.0001 - 0.25) and the price is 4000 y^2.
-    assert of.price.tolist() == [int(4000 * ((0.8125 - 0.25) / (1.0001 - 0.25)) ** 2)]
-    lost = of.lost(np.arange(4), 1, 0)
-    assert lost.tolist() == [0, 0, 0, of.price[0]]
-    assert of.lost(np.array([3]), 0, 9000).tolist() == [of.price[0]]  # processors for none are left
+    # While 13000 fill 13/16 claims come, and one host is left.
+    assert of.price.tolist() == [round(4000 * at_least(1, 13 / 16))]
+    assert of.price[0] > 2000
+    one = np.ones(4, dtype=np.int64)
+    assert of.lost(np.arange(4), one, 0).tolist() == [0, 0, 0, of.price[0]]
+    assert of.lost(np.array([3]), 0 * one[:1], 9000).tolist() == [of.price[0]]  # processors for none are left
     for node in (0, 1, 2):
         free.give(node, free.of_node(node)[:1], 1000, np.zeros(1, dtype=np.int64), 1000)
     of.watch()
-    assert of.price.tolist() == [0]
+    assert of.price.tolist() == [round(4000 * at_least(4, 1.0))]
+
+
+def test_claims_that_few_hosts_can_take_have_a_price_of_their_own_and_count_among_all() -> None:
+    pool = cards("3x4xT4", hosts=(8_000, GIB))
+    assert pool.hosts is not None
+    roomy = np.array([8_000, 8_000, 16_000])
+    free = Free(replace(pool, hosts=replace(pool.hosts, cpu_milli=roomy, free_cpu_milli=roomy)))
+    large = Shape(1000, 0, 4, cpu_milli=12_000)
+    of = prices(free, FOUR, large, Shape(1000, 0, 4, cpu_milli=99_000), ONE, counts=(3, 2, 9, 1))
+    by_cpu = dict(zip(of.cpu.tolist(), of.price.tolist(), strict=True))
+    coming = 12 / (4 * (3 + 2 + 9) + 1)
+    # Two of five kinds of fours can live on the third node alone; what fits nowhere is not waited for.
+    assert by_cpu == {
+        8_000: round(4000 * at_least(3, 5 * coming)),
+        12_000: round(4000 * at_least(1, 2 * coming)),
+    }
 
 
 def test_prices_stay_while_little_has_changed_hands() -> None:
@@ -53,16 +72,23 @@ def test_prices_stay_while_little_has_changed_hands() -> None:
     free.take(0, free.of_node(0)[:1], 500, np.zeros(1, dtype=np.int64))
     free.take(1, free.of_node(1)[:1], 1000, np.zeros(1, dtype=np.int64))
     assert of.watch() == 1  # 1500 of 100 000
-    free.take(2, free.of_node(2)[:1], 500, np.zeros(1, dtype=np.int64))
-    assert of.watch() == 2
+    free.give(0, free.of_node(0)[:1], 500, np.zeros(1, dtype=np.int64))
+    assert of.watch() == 2  # given back is changed hands as well
 
 
-def test_a_rare_model_is_wanted_by_those_who_can_use_no_other() -> None:
+def test_a_rare_model_costs_the_chance_that_those_who_can_use_no_other_want_all_of_it() -> None:
     free = Free(cards("3x1xT4+1x1xH200"))
     typed = Shape(500, 0, model="H200")
-    of = prices(free, typed, Shape(500, 0), counts=(1, 3))
-    # A quarter of the demand is for H200, 1000 of 4000 as it fills, and 1000 is there.
-    assert of.toll.tolist() == [0, 1000]
-    assert prices(free, typed, Shape(500, 0), counts=(1, 7)).toll.tolist() == [0, 500]
-    assert prices(free, typed, Shape(500, 0), counts=(7, 1)).toll.tolist() == [0, 1000]
-    assert prices(free, Shape(500, 0, model="T4|H200"), Shape(500, 0), counts=(1, 1)).toll.tolist() == [500, 500]
+    # Of 4000 that come 1000 are for the H200, two claims of 500 in the mean: the chance of 1000 or more is a half.
+    assert prices(free, typed, Shape(500, 0), counts=(1, 3)).toll.tolist() == [0, 500]
+    less = chance_of_want(500, 500 * 500, 1000)
+    assert prices(free, typed, Shape(500, 0), counts=(1, 7)).toll.tolist() == [0, round(1000 * less)]
+    assert prices(free, typed, Shape(500, 0), counts=(7, 1)).toll[1] > 950
+    assert prices(free, Shape(500, 0, model="T4|H200"), Shape(500, 0), counts=(1, 1)).toll.tolist() == [0, 0]
+
+
+def test_nothing_expected_of_a_kind_is_nothing_to_pay_for() -> None:
+    assert chance_of_want(0.0, 0.0, 0.0) == 0
+    assert chance_of_want(4.0, 4.0, 4.0) == pytest.approx(0.5)
+    of = prices(Free(cards("2x1xT4")), ONE, counts=(1,))
+    assert (of.price.tolist(), of.toll.tolist()) == ([], [0])

@@ -1,10 +1,12 @@
 import numpy as np
+import pytest
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.scheduling.expected import Kinds, histogram
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.score_stream import StreamFill, start
@@ -16,9 +18,10 @@ HALF = Shape(500, 0, cpu_milli=1000)
 EXPECTED = Expected((HALF,), (1,))
 
 
-def stream_fill(pool: Cards, *shapes: Shape) -> tuple[Free, StreamFill]:
+def stream_fill(pool: Cards, *shapes: Shape, ending: bool = False) -> tuple[Free, StreamFill]:
     free = Free(pool, np.arange(len(pool.nodes)))
-    return free, StreamFill(free, histogram(Expected(shapes or (HALF,), (1,) * len(shapes or (HALF,)))))
+    classes = histogram(Expected(shapes or (HALF,), (1,) * len(shapes or (HALF,))))
+    return free, StreamFill(free, classes, ending=ending)
 
 
 def test_a_score_is_what_is_placed_less_what_is_displaced_and_paid_in_steps() -> None:
@@ -81,6 +84,29 @@ def test_new_prices_change_scores_and_nothing_is_worked_out_again() -> None:
     assert ranking.best() == 0  # not the host that is whole still
 
 
+def test_where_claims_end_a_node_is_worth_what_the_next_one_could_use() -> None:
+    free, rater = stream_fill(
+        cards("1x1xT4+1x1xT4", used={"node-2/0": (500, 0)}), HALF, Shape(250, 0), Shape(1000, 0), ending=True
+    )
+    # The free card is of use to all three, what is left of it after 400 to two: 400 - (3000 - 2 x 600) / 3, and 100
+    # more that it was free. The half is of use to two, what is left of it to none: 400 - 2 x 500 / 3.
+    fit = Fit(Shape(400, 0), free)
+    assert rater.rate(fit, np.array([0, 1])).tolist() == [-300 * 3 // (3 * 40), (400 * 3 - 1000) // (3 * 40)]
+
+
+def test_whether_claims_end_decides_what_a_node_is_worth() -> None:
+    pool = cards("1x1xT4", used={"node-1/0": (500, 0)})
+    shapes, third = (HALF, Shape(300, 0)), Shape(300, 0)
+    scores = []
+    for returned_pct in (0, 49, 50, 100):
+        free = Free(pool)
+        rater = start(free, Expected(shapes, (1, 1), returned_pct), 0)
+        scores.append(int(rater.rate(Fit(third, free), np.array([0]))[0]))
+    # A stream fills the half with 300 or with 500, 400 in the mean; the next claim could use all of it.
+    assert scores[0] == scores[1] == -1
+    assert scores[2] == scores[3] == (300 - 500) // 40
+
+
 def test_where_nothing_is_expected_it_is_binpack() -> None:
     free = Free(cards("2x1xT4"))
     assert isinstance(start(free, Expected(), 0), Binpack)
@@ -91,3 +117,37 @@ def test_where_nothing_is_expected_it_is_binpack() -> None:
 def test_a_value_of_halves_is_two_to_a_card() -> None:
     values = Values(histogram(EXPECTED), Kinds(cards("1x2xT4")))
     assert values.of(values.state(0, 9000, [1000, 1000])) == 2000 * NUMBER
+
+
+@pytest.mark.parametrize("returned_pct", [0, 100])
+def test_the_kernel_scores_and_chooses_as_numpy_does(kernel: Kernel, returned_pct: int) -> None:
+    shapes = (
+        *(Shape(milli, 0, cpu_milli=milli * 4) for milli in (190, 300, 500, 810, 1000)),
+        *(Shape(1000, 0, count, cpu_milli=count * 3000) for count in (2, 4)),
+        *(Shape(500, 0, model="L40S"), Shape(300, 0, 2), Shape(0, 0, 0, cpu_milli=2000)),
+    )
+    pool = cards("6x4xT4+4x8xL40S+mixed:T4,L40S", hosts=(20_000, GIB))
+    expected = Expected(shapes, tuple(range(1, 2 * len(shapes), 2)), returned_pct)
+    frees = [Free(pool, compiled=compiled) for compiled in (True, False)]
+    raters = [start(free, expected, 0) for free in frees]
+    chance, held = np.random.default_rng(7), list[tuple[int, np.ndarray, int, np.ndarray, int]]()
+    for _ in range(150):
+        shape = shapes[chance.integers(len(shapes))]
+        fits = [Fit(shape, free) for free in frees]
+        nodes = np.flatnonzero(fits[0].roomy)
+        epochs = [rater.epoch for rater in raters]
+        scores = [rater.rate(fit, nodes).tolist() for rater, fit in zip(raters, fits, strict=True)]
+        assert (epochs[0], scores[0]) == (epochs[1], scores[1])
+        if len(nodes) == 0 or (held and chance.random() < 0.3):
+            note = held.pop(int(chance.integers(len(held))))
+            for free in frees:
+                free.give(*note)
+            continue
+        node = int(nodes[np.argmax(scores[0])])
+        chosen = [rater.choose(fit, node) for rater, fit in zip(raters, fits, strict=True)]
+        assert chosen[0].tolist() == chosen[1].tolist()
+        rows = chosen[0][: shape.count]
+        held.append((node, rows, shape.held_milli, np.zeros(len(rows), dtype=np.int64), shape.cpu_milli))
+        for free in frees:
+            free.take(*held[-1])
+    assert raters[0].epoch > 5
