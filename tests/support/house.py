@@ -13,6 +13,7 @@ from gpupool.base.units import GIB
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.tenant import Principal, Role
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.tables import metadata, pool
 from gpupool.tenancy.service import Tenancy
@@ -25,7 +26,7 @@ assert gpupool.allocations.tables.jobs.metadata is metadata
 class House:
     """The server's rooms without HTTP or threads: nothing is placed but by a call, so every run is the same."""
 
-    def __init__(self, directory: Path, cards: int = 2) -> None:
+    def __init__(self, directory: Path, cards: int = 2, rules: PreemptionRules = GENTLE) -> None:
         engine = connect(sqlite_url(directory / "house.db"))
         metadata.create_all(engine)
         with engine.begin() as connection:
@@ -36,7 +37,7 @@ class House:
         self.admin = self.tenancy.bootstrap()
         self.fleet = Fleet(self.store)
         self.metering = Metering(self.store)
-        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering)
+        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering, rules=rules)
         self.register(cards)
         self.allocations.placer.load()
 

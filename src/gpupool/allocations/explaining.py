@@ -6,19 +6,19 @@ import sqlalchemy as sa
 
 from gpupool.allocations import reading
 from gpupool.allocations.mirror import Mirror, waiting_of
+from gpupool.allocations.placing import Placer
 from gpupool.allocations.tables import allocations, jobs, seats
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices
 from gpupool.model.allocation import AllocationState
 from gpupool.model.tenant import Principal
-from gpupool.scheduling.explain import explain
 from gpupool.wire.jobs import ExplainOut, JobOut
 
 HOLDERS = 5
 
 
 def explain_job(
-    connection: sa.Connection, job: JobOut, principal: Principal, mirror: Mirror, now_ns: int
+    connection: sa.Connection, job: JobOut, principal: Principal, mirror: Mirror, placer: Placer, now_ns: int
 ) -> ExplainOut:
     """One sentence about where the job stands, the counts behind it, and what would help."""
     if job.state != "pending":
@@ -26,10 +26,9 @@ def explain_job(
     key = mirror.key_of(job.id)
     if key is None:
         return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
-    snapshot = mirror.snapshot()
-    mine = next((item for item in snapshot.waiting if item.key == key), None)
-    waiting = mine or waiting_of(key, (job.id,), 1, (job.submitted_ns,))
-    answer = explain(snapshot, waiting, now_ns)
+    waiting = mirror.waiting(key) or waiting_of(key, (job.id,), 1, (job.submitted_ns,))
+    answer = placer.explain(waiting)
+    start = placer.start_of(key)
     shape = key.shape
     return ExplainOut(
         job=job.name,
@@ -40,6 +39,8 @@ def explain_job(
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
         holders=_holders(connection, principal, shape.model),
+        start_ns=start.at_ns if start else None,
+        start_promised=bool(start and start.reserved),
         ahead=answer.ahead + mirror.position(job.id),
     )
 

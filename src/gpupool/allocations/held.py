@@ -23,7 +23,10 @@ _HELD = (
     sa.select(
         claims,
         jobs.c.public_id.label("job"),
+        jobs.c.name,
+        jobs.c.array_name,
         jobs.c.stop_requested,
+        jobs.c.leaving_for,
         tenants.c.name.label("tenant"),
         gangs.c.public_id.label("gang"),
         allocations.c.id.label("allocation"),
@@ -58,15 +61,18 @@ class Held:
     preemptible: bool
     gang: str
     reservation: str | None
+    name: str
+    """Of an array or a gang, that one's: what its runs are remembered by."""
+    requeue: bool
     leaving: bool = False
     """It was asked to end already: its seats come back by themselves."""
+    leaving_for: str = ""
 
     def running(self, index: Mapping[str, int], seconds: int | None) -> Running | None:
         """As the snapshot has it; None while one of its cards is not there. `seconds`: how long it is said to run."""
         rows = [index.get(seat.device) for seat in self.seats]
         if None in rows:
             return None
-        limit = self.max_seconds if seconds is None else seconds
         return Running(
             self.job,
             self.tenant,
@@ -76,10 +82,11 @@ class Held:
             tuple(seat.memory_bytes for seat in self.seats),
             self.shape,
             self.granted_ns,
-            ends_ns=None if limit is None else self.granted_ns + limit * _NS,
+            ends_ns=None if seconds is None else self.granted_ns + seconds * _NS,
             preemptible=self.preemptible and not self.leaving,
             gang=self.gang,
             reservation=self.reservation,
+            leaving_for=self.leaving_for,
         )
 
 
@@ -96,7 +103,10 @@ def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int) -> Held:
         row.preemptible,
         row.gang or "",
         row.reservation,
+        row.array_name or row.name,
+        row.requeue,
         row.stop_requested is not None,
+        row.leaving_for or "",
     )
 
 

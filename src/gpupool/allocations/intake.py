@@ -62,6 +62,8 @@ class Submission:
     parts: tuple[Part, ...]
     priority: int
     max_seconds: int | None
+    seconds: int | None
+    """The limit, else what the past says of such jobs."""
     names: tuple[str, ...]
     array: str | None
     public_ids: tuple[str, ...]
@@ -79,7 +81,7 @@ class Submission:
     @property
     def key(self) -> ClassKey:
         gang = self.gang.id if self.gang else ""
-        return ClassKey(self.tenant, self.priority, self.shape, self.max_seconds, gang, self.reservation)
+        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation)
 
     def waiting(self, now_ns: int) -> Waiting:
         return Waiting(
@@ -89,7 +91,7 @@ class Submission:
             self.public_ids,
             len(self.public_ids),
             now_ns,
-            seconds=self.max_seconds,
+            seconds=self.seconds,
             gang=self.gang,
             reservation=self.reservation,
         )
@@ -123,6 +125,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         parts=parts,
         priority=check_priority(body.priority, principal),
         max_seconds=body.max_seconds,
+        seconds=mirror.seconds(tenant.name, name, parts[0].shape, body.max_seconds),
         names=tuple(f"{name}.{n}" for n in range(count)) if many else (name,),
         array=name if many else None,
         public_ids=public_ids,
@@ -220,7 +223,13 @@ def check_priority(asked: str | int, principal: Principal) -> int:
 
 def refuse(rejection: Rejection | None) -> None:
     """Raise the public error of a refusal for good; None and 'not now' pass."""
-    if rejection is None or rejection.fits_ever:
+    if rejection is not None and not rejection.fits_ever:
+        refuse_any(rejection)
+
+
+def refuse_any(rejection: Rejection | None) -> None:
+    """Raise the public error of any refusal; None passes."""
+    if rejection is None:
         return
     numbers = {str(reason): count for reason, count in rejection.cards.items()}
     hint = rejection.hint

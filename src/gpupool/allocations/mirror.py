@@ -13,22 +13,29 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from gpupool.allocations.columns import cards_of, read_rows
 from gpupool.allocations.held import Held, read_held
+from gpupool.allocations.learnt import Learnt
 from gpupool.allocations.notes import CardNote, Granted, HostNote
+from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import NotFound
 from gpupool.base.units import WHOLE
+from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
+    CARD_STATUS,
     Cards,
+    CardStatus,
     ClassKey,
     Running,
     Snapshot,
@@ -36,6 +43,8 @@ from gpupool.scheduling.snapshot import (
     Waiting,
 )
 from gpupool.tenancy.tables import tenants
+
+_UNHEALTHY = CARD_STATUS.index(CardStatus.UNHEALTHY)
 
 HEADS = 64
 """Jobs of one class that a snapshot names: as many as one plan places."""
@@ -59,19 +68,23 @@ class Mirror:
         self._held: dict[str, Held] = {}
         self._running: dict[str, Running] = {}
         self._reservations: tuple[Reservation, ...] = ()
+        self._learnt = Learnt()
         self.generation = 0
 
     # --- reading the truth -------------------------------------------------------------
 
-    def load(self, connection: sa.Connection) -> None:
+    def load(self, connection: sa.Connection, now_ns: int) -> None:
         """Read everything: at start, and whenever a plan was found stale."""
         with self.lock:
             self.load_cards(connection)
             self.load_tenants(connection)
+            self.load_reservations(connection)
+            if not self._learnt.expected.shapes:
+                self._learnt.load(connection, now_ns)
             self._queue.clear()
             self._key_of.clear()
             self._gangs.clear()
-            self.enqueue(read_waiting(connection))
+            self.enqueue(read_waiting(connection, None, self.seconds))
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
@@ -84,6 +97,11 @@ class Mirror:
             self._node_at = {name: n for n, name in enumerate(self._cards.nodes)}
             self._node_generation = {row.node: row.node_generation for row in rows}
             self.note_held(list(self._held.values()))
+
+    def load_reservations(self, connection: sa.Connection) -> None:
+        with self.lock:
+            self._reservations = read_reservations(connection)
+            self.generation += 1
 
     def load_tenants(self, connection: sa.Connection) -> None:
         with self.lock:
@@ -151,17 +169,29 @@ class Mirror:
         with self.lock:
             for one in held:
                 self._held[one.job] = one
-                running = one.running(self._index, None)
+                running = one.running(self._index, self.seconds(one.tenant, one.name, one.shape, one.max_seconds))
                 if running is None:
                     self._running.pop(one.job, None)
                 else:
                     self._running[one.job] = running
             self.generation += 1
 
-    def note_leaving(self, gone: Iterable[str]) -> None:
-        """Jobs that were asked to end: nobody need preempt them any more."""
+    def note_leaving(self, gone: Iterable[str], leaving_for: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+        """Jobs that were asked to end, some for another job or gang: nobody need preempt them. Their tenants."""
         with self.lock:
-            self.note_held([replace(self._held[job], leaving=True) for job in gone if job in self._held])
+            held = [self._held[job] for job in gone if job in self._held]
+            self.note_held([replace(one, leaving=True, leaving_for=leaving_for.get(one.job, "")) for one in held])
+            return [one.tenant for one in held]
+
+    def note_done(self, job: str, seconds: int) -> None:
+        """A job that held seats came to its own end after that long."""
+        with self.lock:
+            if (held := self._held.get(job)) is not None:
+                self._learnt.ran(held.tenant, held.name, held.shape, seconds)
+
+    def note_claim(self, shape: Shape, count: int) -> None:
+        with self.lock:
+            self._learnt.claimed(shape, count)
 
     def note_returned(self, gone: Iterable[str]) -> None:
         """Jobs that hold nothing any more."""
@@ -209,6 +239,7 @@ class Mirror:
                 self.policy,
                 tuple(self._running.values()),
                 self._reservations,
+                self._learnt.expected,
             )
 
     def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
@@ -222,6 +253,34 @@ class Mirror:
         with self.lock:
             if not any(one.name == name and one.tenant == tenant for one in self._reservations):
                 raise NotFound(f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list")
+
+    def seconds(self, tenant: str, name: str, shape: Shape, limit: int | None) -> int | None:
+        """How long such a job will run at most: its limit, else what the past says, else None."""
+        with self.lock:
+            return self._learnt.seconds(tenant, name, shape, limit)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        with self.lock:
+            return self._reservations
+
+    def to_recover(self) -> list[str]:
+        """Jobs on cards that are not well, which asked to start again elsewhere and were not told to leave yet."""
+        with self.lock:
+            cards = self._cards
+            bad = set() if cards is None else set(np.flatnonzero(cards.status == _UNHEALTHY).tolist())
+            return [
+                job
+                for job, held in self._held.items()
+                if (held.preemptible or held.requeue)
+                and not held.leaving
+                and any(self._index.get(seat.device, -1) in bad for seat in held.seats)
+            ]
+
+    def waiting(self, key: ClassKey) -> Waiting | None:
+        """A class as a snapshot has it; None where nothing of it waits."""
+        with self.lock:
+            queue = self._queue.get(key)
+            return self._as_waiting(key, queue) if queue else None
 
     def key_of(self, job: str) -> ClassKey | None:
         with self.lock:

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpupool.allocations import together
 from gpupool.allocations.ledger import grant, read_cards
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.notes import Granted
+from gpupool.allocations.reserving import next_boundary
 from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.model.claim import Rejection
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Waiting
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle, planned
+from gpupool.scheduling.explain import Explanation, explain
+from gpupool.scheduling.fairness import Queue
+from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import counters
 from gpupool.store.database import Store, Write
 
@@ -32,6 +38,11 @@ MOST_SECONDS = 1.5
 """How long a job that was only submitted may wait for others to be placed with it: a stream of submissions
 would otherwise compete with the starts of its own first jobs (Slurm's batch_sched_delay is 3 s for the same reason).
 A freed share, an attached run or a changed card ends the wait at once."""
+
+
+LOOK_SECONDS = 60.0
+"""While something waits, time alone can give it a turn: it is looked at again at least so often."""
+HOUR_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True)
@@ -60,13 +71,25 @@ def _mine(arrival: Arrival, plan: Plan) -> list[str]:
 class Placer:
     """Owns the order of plans: one at a time, from any thread."""
 
-    def __init__(self, store: Store, mirror: Mirror, metering: Metering, on_error: Callable[[BaseException], None]):
+    def __init__(
+        self,
+        store: Store,
+        mirror: Mirror,
+        metering: Metering,
+        on_error: Callable[[BaseException], None],
+        rules: PreemptionRules = GENTLE,
+    ) -> None:
         self._store, self._mirror, self._metering, self._on_error = store, mirror, metering, on_error
+        self._rules = rules
+        self._board: Board | None = None
+        self._evicted: deque[tuple[int, str]] = deque()
         self._cycle_lock = threading.Lock()
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._arrived = 0.0
         self._closing = False
-        self._reload_cards = self._reload_tenants = False
+        self._reload_cards = self._reload_tenants = self._reload_reservations = False
+        self._look_after = True
+        self._starts: Mapping[ClassKey, Start] = {}
         self._stale = 0
         self._rejections: Mapping[ClassKey, Rejection] = {}
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
@@ -77,7 +100,8 @@ class Placer:
     def load(self) -> None:
         """Read what waits and what is free; enough for callers that run every cycle themselves."""
         with self._store.read() as connection:
-            self._mirror.load(connection)
+            self._mirror.load(connection, self._store.clock.now_ns())
+            self._evicted = deque(together.latest_evictions(connection))
 
     def start(self) -> None:
         self.load()
@@ -97,7 +121,8 @@ class Placer:
     def _listen(self, topics: frozenset[Hashable]) -> None:
         self._reload_cards |= "fleet" in topics
         self._reload_tenants |= "quota" in topics
-        if topics & {"fleet", "quota", "queue"}:
+        self._reload_reservations |= "reservations" in topics
+        if topics & {"fleet", "quota", "queue", "reservations"}:
             self._now()
 
     def _now(self) -> None:
@@ -118,7 +143,7 @@ class Placer:
 
     def _loop(self) -> None:
         while not self._closing:
-            self._wake.wait()
+            self._wake.wait(self._next_look())
             self._await_quiet()
             self._wake.clear()
             self._hurry.clear()
@@ -128,7 +153,39 @@ class Placer:
             except GpupoolError as error:  # a full disk, a locked database: said, and tried at the next event
                 self._on_error(error)
 
+    def _next_look(self) -> float | None:
+        """Seconds until time alone can change something; None while nothing waits."""
+        if not self._mirror.waiting_count():
+            return None
+        now_ns = self._store.clock.now_ns()
+        boundary = next_boundary(self._mirror.reservations(), now_ns)
+        instants = [start.at_ns for start in self._starts.values()] + ([boundary] if boundary else [])
+        return min([LOOK_SECONDS, *(max(0.01, (at - now_ns) / 1e9) for at in instants if at > now_ns)])
+
     # --- answers -------------------------------------------------------------------------
+
+    def start_of(self, key: ClassKey) -> Start | None:
+        """When a class that waits will start, as far as was known when it was last looked at."""
+        return self._starts.get(key)
+
+    def turns(self, snapshot: Snapshot, limit: int) -> list[tuple[Waiting, int]]:
+        """At most so many classes with the number of the head whose turn it is, in the order of their turns now."""
+        now_ns = self._store.clock.now_ns()
+        with self._cycle_lock, planned(snapshot, now_ns, 0, self._following(snapshot)) as (_, run):
+            waiting, found = snapshot.waiting, list[tuple[Waiting, int]]()
+            queue = Queue(waiting, lambda i: run.borrows(waiting[i]), lambda i: run.standing(waiting[i]))
+            while len(found) < limit and (turn := queue.take()) is not None:
+                found.append((waiting[turn[0]], turn[1]))
+                if waiting[turn[0]].gang is None:
+                    queue.put_back(turn[0], turn[1] + 1)
+            return found
+
+    def explain(self, waiting: Waiting) -> Explanation:
+        """Why it waits, and what would help."""
+        with self._cycle_lock:
+            self.refresh()
+            snapshot = self._mirror.snapshot()
+            return explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
 
     def rejection(self, job: str) -> Rejection | None:
         """Why a waiting job waited when it was last looked at."""
@@ -142,8 +199,12 @@ class Placer:
         """Take in what other rooms changed since the last plan."""
         cards, self._reload_cards = self._reload_cards, False
         people, self._reload_tenants = self._reload_tenants, False
-        if cards or people:
+        later, self._reload_reservations = self._reload_reservations, False
+        self._look_after |= cards
+        if cards or people or later:
             with self._store.read() as connection:
+                if later:
+                    self._mirror.load_reservations(connection)
                 if cards:
                     self._mirror.load_cards(connection)
                 if people:
@@ -155,22 +216,24 @@ class Placer:
         """One cycle over everything that waits."""
         with self._cycle_lock:
             self.refresh()
+            self._send_elsewhere()
             if not self._mirror.waiting_count():
-                self._rejections = {}
+                self._rejections, self._starts = {}, {}
                 return Outcome(0, more=False)
             snapshot = self._mirror.snapshot()
             plan = self._plan(snapshot)
-            self._rejections = plan.rejections
-            if not plan.placements:
+            self._rejections, self._starts = plan.rejections, plan.starts
+            if not plan.placements and not plan.evictions:
                 return Outcome(0, more=False)
             try:
                 with self._store.write() as write:
                     granted, gone = grant(write, self._metering, plan.placements)
+                    leaving = together.evict(write, plan.evictions, self._rules.grace_s)
             except StaleGeneration:
                 self._reread(plan)
                 return Outcome(0, more=True)
             self._stale = 0
-            self._settle(granted, gone)
+            self._settle(granted, gone, leaving)
             full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
             return Outcome(len(granted.jobs), more=full or bool(gone))
 
@@ -202,11 +265,12 @@ class Placer:
         with self._store.write() as write:
             arrival.insert(write)
             granted, gone = grant(write, self._metering, plan.placements)
+            leaving = together.evict(write, plan.evictions, self._rules.grace_s)
             arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
         self._stale = 0
         self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs)
-        self._settle(granted, gone)
-        self._rejections = plan.rejections
+        self._settle(granted, gone, leaving)
+        self._rejections, self._starts = plan.rejections, plan.starts
         if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
             self._now()
 
@@ -219,17 +283,39 @@ class Placer:
         self.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
-        answer = explain(self._mirror.snapshot(), waiting, self._store.clock.now_ns())
+        snapshot = self._mirror.snapshot()
+        answer = explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
         sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
         return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
 
     def _plan(self, snapshot: Snapshot) -> Plan:
         started = time.perf_counter()
-        plan = cycle(snapshot, self._store.clock.now_ns(), limit=BATCH)
+        now_ns = self._store.clock.now_ns()
+        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._following(snapshot), rules=self._rules_at(now_ns))
         counters.decisions.cycle(
             seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
         )
         return plan
+
+    def _following(self, snapshot: Snapshot) -> Board:
+        """The board that lives on from plan to plan; of whoever holds the cycle's lock."""
+        self._board = self._board or Board(snapshot)
+        return self._board
+
+    def _rules_at(self, now_ns: int) -> PreemptionRules:
+        """The rules, with what each tenant has lost within the last hour."""
+        while self._evicted and self._evicted[0][0] <= now_ns - HOUR_NS:
+            self._evicted.popleft()
+        return replace(self._rules, evicted=Counter(tenant for _, tenant in self._evicted))
+
+    def _send_elsewhere(self) -> None:
+        """Jobs on cards that are not well any more leave them, where they asked to start again."""
+        looked, self._look_after = self._look_after, False
+        names = self._mirror.to_recover() if looked else []
+        if names:
+            with self._store.write() as write:
+                asked = together.send_elsewhere(write, names)
+            self._mirror.note_leaving(asked)
 
     def _reread(self, plan: Plan) -> None:
         """Look again at the cards of a stale plan; at everything when that did not help."""
@@ -242,6 +328,8 @@ class Placer:
         with self._store.read() as connection:
             self._mirror.note_cards(read_cards(connection, uuids))
 
-    def _settle(self, granted: Granted, gone: Sequence[str]) -> None:
+    def _settle(self, granted: Granted, gone: Sequence[str], leaving: Mapping[str, str]) -> None:
         self._mirror.note_granted(granted)
+        now_ns = self._store.clock.now_ns()
+        self._evicted.extend((now_ns, tenant) for tenant in self._mirror.note_leaving(leaving, leaving))
         self._mirror.dequeue([*granted.jobs, *gone])

@@ -18,7 +18,7 @@ from gpupool.allocations.ledger import give_back
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, launches
 from gpupool.allocations.together import LOST_TIMES, SENT_BACK, STOP_REASONS
-from gpupool.allocations.waiting import Queued, read_waiting
+from gpupool.allocations.waiting import Queued, Seconds, by_limit, read_waiting
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
@@ -46,6 +46,7 @@ _FOUND = (
         jobs.c.tenant_id,
         jobs.c.claim_id,
         jobs.c.stop_requested,
+        jobs.c.started_ns,
         jobs.c.gang_id,
         jobs.c.launcher,
         jobs.c.preemptions,
@@ -78,12 +79,21 @@ class Told:
     dequeued: list[str] = field(default_factory=list)
     """Other members of their gangs that need not wait any more."""
     returned: list[str] = field(default_factory=list)
+    done: dict[str, int] = field(default_factory=dict)
+    """Seconds that jobs ran which came to their own end."""
     used: dict[str, int | None] = field(default_factory=dict)
     """Card memory in use by a job when its new limits came into force."""
 
 
-def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Sequence[ReportIn]) -> Told:
-    """Apply a node's reports in order, in one transaction."""
+def take(
+    write: Write,
+    metering: Metering,
+    fleet: Fleet,
+    agent: str,
+    reports: Sequence[ReportIn],
+    seconds: Seconds = by_limit,
+) -> Told:
+    """Apply a node's reports in order, in one transaction. `seconds` says how long jobs that wait again will run."""
     told = Told()
     found = _allocations(write, agent, {report.allocation for report in reports})
     release: dict[int, int] = {}
@@ -111,7 +121,7 @@ def take(write: Write, metering: Metering, fleet: Fleet, agent: str, reports: Se
             _ended(write, row, report, told)
     told.granted = give_back(write, metering, fleet, release, told.returned)
     if again := [job for job in told.returned if job not in told.ended]:
-        told.requeued = read_waiting(write.connection, again)
+        told.requeued = read_waiting(write.connection, again, seconds)
     return told
 
 
@@ -190,6 +200,8 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
     data = {"name": row.name, "state": str(state), "reason": reason, "exit_code": report.exit_code}
     write.event("job.ended", row.job, tenant_id=row.tenant_id, data=data)
     told.ended.append(row.job)
+    if state is JobState.DONE and (began := report.started_ns or row.started_ns):
+        told.done[row.job] = (write.now_ns - _in_ledger_time(write, row, began)) // 10**9
     leaving, gone = together.end_gang(write, row, state)
     told.leaving += leaving
     told.dequeued += gone
@@ -245,6 +257,7 @@ def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
         "reason": reason[:400],
         "stop_requested": None,
         "stop_grace_s": None,
+        "leaving_for": None,
         "placed_ns": None,
     }
     _set_job(write, row, {**values, "started_ns": None, "preemptions": row.preemptions + ran})

@@ -11,12 +11,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import inserting, intake, progress, reading
+from gpupool.allocations import inserting, intake, progress, reading, reserving
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
+from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.resizing import check_wanted, resize_job
 from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
@@ -27,6 +28,7 @@ from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling.policies import DEFAULT
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import replay
 from gpupool.store.database import Store, Write
 from gpupool.store.tables import events
@@ -35,7 +37,8 @@ from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
-from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, SubmittedOut
+from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
+from gpupool.wire.reservations import ReservationIn, ReservationOut
 
 
 class Allocations:
@@ -49,11 +52,12 @@ class Allocations:
         metering: Metering,
         *,
         policy: str = DEFAULT,
+        rules: PreemptionRules = GENTLE,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
         self.mirror = Mirror(policy)
-        self.placer = Placer(store, self.mirror, metering, on_error)
+        self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
         self._used_at_resize: dict[str, int | None] = {}
         self._began_ns = store.clock.now_ns()
@@ -78,6 +82,7 @@ class Allocations:
         self.placer.refresh()
         submission = intake.check(body, principal, tenant, run_as, self.mirror)
         told = self._take_in_array(submission) if submission.array else self._take_in(submission, wait=body.wait)
+        self._noted(submission)
         if body.attached:
             self.leases.renew(submission.public_ids[0])
         return told
@@ -108,6 +113,11 @@ class Allocations:
         with self.store.read() as connection:
             return _submitted(connection, submission, key, self._why)
 
+    def _noted(self, submission: intake.Submission) -> None:
+        """What is asked for is what will be asked for."""
+        for part in submission.parts:
+            self.mirror.note_claim(part.shape, part.count)
+
     def _insert(self, write: Write, submission: intake.Submission) -> int:
         project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
         return inserting.insert(write, submission, project)
@@ -137,7 +147,7 @@ class Allocations:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
             job = reading.one(connection, row.id, self._why)
-            return explain_job(connection, job, principal, self.mirror, self.store.clock.now_ns())
+            return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
 
     def _why(self, job: str) -> str:
         rejection = self.placer.rejection(job)
@@ -153,6 +163,38 @@ class Allocations:
         with self.store.read() as connection:
             query = sa.select(jobs.c.state, sa.func.count()).where(IS_LIVE).group_by(jobs.c.state)
             return {str(state): 0 for state in LIVE} | {row[0]: row[1] for row in connection.execute(query)}
+
+    def queue(self, principal: Principal, limit: int) -> list[QueuedOut]:
+        """What waits, in the order of its turn."""
+        self.placer.refresh()
+        with self.store.read() as connection:
+            snapshot, now_ns = self.mirror.snapshot(), self.store.clock.now_ns()
+            return queue_of(connection, snapshot, self.placer, principal, now_ns, limit)
+
+    # --- reservations ----------------------------------------------------------------------
+
+    def reserve(self, body: ReservationIn, principal: Principal) -> ReservationOut:
+        """Hold capacity from a time on. Raises BadDuration, NameTaken, Refused's classes; then nothing is held."""
+        shape = intake.check_shape(body.shape)
+        with self.store.read() as connection:
+            tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
+        self.placer.refresh()
+        view = self.mirror.snapshot()
+        intake.refuse_any(reserving.check(body, shape, tenant, view, self.store.clock.now_ns()))
+        with self.store.write() as write:
+            out = reserving.insert(write, body, shape, tenant, principal)
+            write.answer(201, out.model_dump(mode="json"))
+        return out
+
+    def list_reservations(self, principal: Principal, *, everything: bool) -> list[ReservationOut]:
+        with self.store.read() as connection:
+            return reserving.list_all(connection, principal, self.store.clock.now_ns(), everything=everything)
+
+    def end_reservation(self, name: str, tenant: str | None, principal: Principal) -> ReservationOut:
+        with self.store.write() as write:
+            out = reserving.end(write, name, self.tenancy.resolve_tenant(write.connection, principal, tenant))
+            write.answer(200, out.model_dump(mode="json"))
+        return out
 
     # --- stopping --------------------------------------------------------------------------
 
@@ -286,7 +328,9 @@ class Allocations:
 
     def _take(self, agent: str, body: ReportsIn) -> list[str]:
         with self.store.write() as write:
-            told = progress.take(write, self.metering, self.fleet, agent, body.reports)
+            told = progress.take(write, self.metering, self.fleet, agent, body.reports, self.mirror.seconds)
+        for job, seconds in told.done.items():
+            self.mirror.note_done(job, seconds)
         self.mirror.note_granted(told.granted)
         self.mirror.note_leaving(told.leaving)
         self.mirror.dequeue(told.dequeued)

@@ -17,7 +17,10 @@ from gpupool.allocations.tables import allocations, jobs, launches
 from gpupool.fleet.tables import nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, JobState
+from gpupool.scheduling.snapshot import Eviction
 from gpupool.store.database import Write
+from gpupool.store.tables import events
+from gpupool.tenancy.tables import tenants
 
 Row = sa.Row[Any]
 
@@ -37,6 +40,8 @@ SENT_BACK = frozenset({"preempted", "recovered", "regrouped"})
 LOST_TIMES = 3
 """So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""
 PREEMPTION_GRACE_SECONDS = 30
+
+_LATEST_EVENTS = 100_000
 
 _MEMBERS = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state, jobs.c.launcher, jobs.c.stop_requested).where(
     jobs.c.gang_id == sa.bindparam("gang")
@@ -78,6 +83,34 @@ def end_gang(write: Write, row: Row, state: JobState) -> tuple[list[str], list[s
         return [], stop_waiting(write, waiting, "gang")
     why = "launcher" if state is JobState.DONE else "gang"
     return stop_working(write, working, why, None), stop_waiting(write, waiting, why)
+
+
+def evict(write: Write, evictions: Iterable[Eviction], grace_s: int) -> dict[str, str]:
+    """Ask these jobs, and their gangs, to save their work and wait again; by job for whom it leaves.
+
+    One that has ended or was asked to end meanwhile is left out. Idempotent.
+    """
+    wanted = {one.job: one for one in evictions}
+    query = sa.select(jobs.c.id, jobs.c.public_id).where(
+        jobs.c.public_id.in_(wanted), jobs.c.state.in_((JobState.STARTING, JobState.RUNNING))
+    )
+    ids = {row.id: row.public_id for row in write.execute(query)}
+    leaving = dict[str, str]()
+    for job_id, job in ids.items():
+        one = wanted[job]
+        asked = stop_working(write, whole_gangs(write, [job_id]), "preempted", grace_s)
+        write.execute(jobs.update().where(jobs.c.public_id.in_(asked)).values(leaving_for=one.beneficiary))
+        leaving |= dict.fromkeys(asked, one.beneficiary)
+        told("job.preempted", write, asked, {"for": one.beneficiary, "lost_seconds": one.lost_seconds, "why": one.why})
+    return leaving
+
+
+def send_elsewhere(write: Write, names: Collection[str]) -> list[str]:
+    """Ask jobs on cards that are not well, and their gangs, to wait again for other cards; who was asked."""
+    ids = list(write.execute(sa.select(jobs.c.id).where(jobs.c.public_id.in_(names))).scalars())
+    asked = stop_working(write, whole_gangs(write, ids), "recovered", PREEMPTION_GRACE_SECONDS)
+    told("job.recovered", write, asked, {"why": STOP_REASONS["recovered"]})
+    return asked
 
 
 def release_launchers(write: Write, gang_id: int | None) -> None:
@@ -155,7 +188,20 @@ def _agents(held: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
     return sa.select(nodes.c.agent).join(allocations, allocations.c.node_id == nodes.c.id).where(held).distinct()
 
 
-def told(kind: str, write: Write, rows: Iterable[Row], why: str) -> None:
-    """An event for each of these jobs that was asked to wait again."""
-    for row in rows:
-        write.event(kind, row.public_id, tenant_id=row.tenant_id, data={"name": row.name, "why": why[:200]})
+def told(kind: str, write: Write, names: Collection[str], data: dict[str, Any]) -> None:
+    """An event for each of these jobs."""
+    query = sa.select(jobs.c.public_id, jobs.c.name, jobs.c.tenant_id).where(jobs.c.public_id.in_(names))
+    for row in write.execute(query.order_by(jobs.c.id)).all():
+        write.event(kind, row.public_id, tenant_id=row.tenant_id, data={"name": row.name, **data})
+
+
+def latest_evictions(connection: sa.Connection) -> list[tuple[int, str]]:
+    """When jobs of which tenants were preempted, oldest first, as far back as the latest events go."""
+    last = sa.select(sa.func.max(events.c.seq)).scalar_subquery()
+    query = (
+        sa.select(events.c.at_ns, tenants.c.name)
+        .join(tenants, tenants.c.id == events.c.tenant_id)
+        .where(events.c.seq > last - _LATEST_EVENTS, events.c.kind == "job.preempted")
+        .order_by(events.c.seq)
+    )
+    return [(row.at_ns, row.name) for row in connection.execute(query)]

@@ -6,7 +6,7 @@ A gang of which a member is still being sent back waits for that member first: i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.gangs import gang_of, shape_of
 from gpupool.allocations.tables import IS_LIVE, claims, gangs, jobs
+from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import JobState
 from gpupool.scheduling.snapshot import ClassKey
@@ -30,8 +31,24 @@ class Queued:
     gang: Gang | None = None
 
 
+Seconds = Callable[[str, str, Shape, int | None], int | None]
+"""How long a job of that tenant, name and shape will run at most, given its limit."""
+
+
+def by_limit(_tenant: str, _name: str, _shape: Shape, limit: int | None) -> int | None:
+    """Where nothing is learnt."""
+    return limit
+
+
 _PENDING = (
-    sa.select(jobs.c.public_id.label("job"), jobs.c.gang_id, claims, tenants.c.name.label("tenant"))
+    sa.select(
+        jobs.c.public_id.label("job"),
+        jobs.c.name,
+        jobs.c.array_name,
+        jobs.c.gang_id,
+        claims,
+        tenants.c.name.label("tenant"),
+    )
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .where(jobs.c.state == "pending", IS_LIVE)
@@ -55,7 +72,9 @@ _MEMBERS = (
 )
 
 
-def read_waiting(connection: sa.Connection, only: Collection[str] | None = None) -> list[Queued]:
+def read_waiting(
+    connection: sa.Connection, only: Collection[str] | None = None, seconds: Seconds = by_limit
+) -> list[Queued]:
     """Every job that waits; or those named, with all that waits of their gangs."""
     query = _PENDING
     if only is not None:
@@ -64,13 +83,16 @@ def read_waiting(connection: sa.Connection, only: Collection[str] | None = None)
     rows = connection.execute(query).all()
     ids = {row.gang_id for row in rows if row.gang_id is not None}
     known = read_gangs(connection, ids)
-    return [_queued(row, known.get(row.gang_id)) for row in rows if row.gang_id is None or row.gang_id in known]
+    return [
+        _queued(row, known.get(row.gang_id), seconds) for row in rows if row.gang_id is None or row.gang_id in known
+    ]
 
 
-def _queued(row: Any, gang: Gang | None) -> Queued:
+def _queued(row: Any, gang: Gang | None, seconds: Seconds) -> Queued:
     shape = next(gang.root.roles()).shape if gang else shape_of(row)
     name = gang.id if gang else ""
-    key = ClassKey(row.tenant, row.priority, shape, row.max_seconds, name, row.reservation)
+    length = seconds(row.tenant, row.array_name or row.name, shape, row.max_seconds)
+    key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation)
     return Queued(row.job, key, row.submitted_ns, gang)
 
 

@@ -161,6 +161,19 @@ def parse_since(text: str, now: datetime) -> datetime:
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
+def parse_when(text: str, now: datetime) -> datetime:
+    """The UTC instant of an ISO time (UTC unless it says), or so long from now (`2h`). Raises BadDuration."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        instant = datetime.fromisoformat(text.strip())
+    except ValueError:
+        if text.strip()[:1].isdigit() and any(sign in text for sign in "-:T"):
+            raise BadDuration(f"{text!r} is no time", hint="write it like 2026-12-01T08:00, or 2h from now") from None
+        return now + timedelta(seconds=parse_duration(text))
+    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+
+
 def format_gpu(milli: int) -> str:
     """`0.30`, `0.333`, `2.00`: two decimals, three where they are needed."""
     return f"{milli / WHOLE:.2f}" if milli % 10 == 0 else f"{milli / WHOLE:.3f}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from fastapi import APIRouter, FastAPI
 
 from gpupool.allocations.planning import router as planning_router
+from gpupool.allocations.reservation_routes import router as reservation_router
 from gpupool.allocations.routes import router as allocations_router
 from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.routes import router as metering_router
@@ -44,6 +45,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(metering_router),
     Mount(allocations_router),
     Mount(planning_router),
+    Mount(reservation_router),
     Mount(metrics_router, ""),
 )
 """Every router of the API. A new room adds one line."""

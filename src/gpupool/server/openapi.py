@@ -32,6 +32,7 @@ TAGS = {
     "events": "What happened, in order and without gaps.",
     "agents": "What a node's agent is told, and tells.",
     "metrics": "The pool's figures for Prometheus.",
+    "reservations": "Capacity held for a tenant from a time on.",
     "metering": "What was promised, what was used, and what it adds up to.",
 }
 PROBLEMS = {

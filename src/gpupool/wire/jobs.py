@@ -213,3 +213,23 @@ class ExplainOut(Wire):
     nearest: str | None = Field(None, description="what would fit now, both numbers")
     holders: list[str] = Field(default_factory=list, description="own tenant's jobs whose end would help")
     ahead: int | None = Field(None, description="jobs that rank before it")
+    start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
+    start_promised: bool = Field(False, description="nothing of lower rank delays that start")
+
+
+class QueuedOut(Wire):
+    """One job that waits, in the order of its turn; of another tenant several, of which only the number is told."""
+
+    place: int
+    count: int = 1
+    job: str | None = None
+    id: str | None = None
+    tenant: str | None = None
+    user: str | None = None
+    share: str | None = None
+    priority: int | None = None
+    gang: bool = False
+    waited_seconds: int | None = None
+    reason: str | None = Field(None, description="the dominant one, in a few words")
+    start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
+    start_promised: bool = False

@@ -7,9 +7,10 @@ from typing import Any
 
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
-from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, SeatOut, SubmittedOut
+from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
 from gpupool.wire.people import PoolOut, QuotaOut, TenantOut, TokenOut, UserOut, WhoamiOut
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
+from gpupool.wire.reservations import ReservationOut
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
 NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
@@ -190,6 +191,32 @@ def live() -> dict[str, Any]:
     ).model_dump(mode="json")
 
 
+def queued() -> list[dict[str, Any]]:
+    rows = [
+        QueuedOut(
+            place=1, job="train", id="j-0000000001", tenant="nlp", user="alice", share="1.00 GPU", priority=100,
+            waited_seconds=65, reason="not a whole card free", start_ns=NOON, start_promised=True,
+        ),
+        QueuedOut(place=2, count=12),
+        QueuedOut(
+            place=14, count=4, job="mpi", id="j-0000000002", tenant="nlp", user="bob", share="0.50 GPU", priority=0,
+            gang=True, waited_seconds=3600, reason="room for a part of the gang only",
+        ),
+    ]  # fmt: skip
+    return [row.model_dump(mode="json") for row in rows]
+
+
+def reservations() -> list[dict[str, Any]]:
+    facts: dict[str, Any] = {"tenant": "nlp", "user": "alice", "share": "1.00 GPU", "count": 8, "state": "planned"}
+    once = ReservationOut(
+        id="v-0000000001", name="demo", replicas=2, start_ns=NOON, end_ns=NOON + 4 * 3600 * 10**9, **facts
+    )
+    nightly = ReservationOut(
+        id="v-0000000002", name="nightly", replicas=1, start_ns=NOON, end_ns=None, every_seconds=86400, **facts
+    )
+    return [once.model_dump(mode="json"), nightly.model_dump(mode="json")]
+
+
 def explained() -> dict[str, Any]:
     return ExplainOut(
         job="big",
@@ -256,6 +283,8 @@ def answers() -> dict[str, Any]:
         "jobs/train": job("train", started_ns=NOON, ended_ns=NOON + 5 * 10**9, state="done", exit_code=0,
                           cpu_milliseconds=1234, max_rss_bytes=64 << 20),
         "jobs/big/explain": explained(),
+        "queue": {"items": queued(), "next": None},
+        "reservations": {"items": reservations(), "next": None},
         "devices": cards(),
         "capacity": room().model_dump(mode="json"),
         "devices/node-1:0": cards()[0],

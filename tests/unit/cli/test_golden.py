@@ -66,6 +66,8 @@ LINES = {
     "show-nothing": "show nothing",
     "show-strange": "show ../../x",
     "explain": "explain big",
+    "queue": "queue",
+    "reservations": "reservation list",
     "report": "report",
     "report-wide": "report -o wide",
     "report-csv": "report -o csv",

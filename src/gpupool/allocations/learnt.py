@@ -1,0 +1,126 @@
+"""What the pool has learnt from its own past: how long jobs run, and which shapes are asked for.
+
+Read at start from the ledger, then carried along. What is expected is handed out anew only now and then, because a
+policy begins anew with each change of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from math import exp2
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.gangs import shape_of
+from gpupool.allocations.tables import claims, jobs
+from gpupool.model.claim import Shape
+from gpupool.model.job import JobState
+from gpupool.scheduling.estimates import History
+from gpupool.scheduling.snapshot import Expected
+from gpupool.tenancy.tables import tenants
+
+REMEMBERED = 1000
+"""Claims, and ended jobs, that are read at start and kept."""
+DAYS_NS = 7 * 86400 * 10**9
+HALF_LIFE = 250
+"""After so many later claims one weighs half."""
+AFRESH = 64
+"""After so many claims what is expected is handed out anew."""
+_NS = 10**9
+
+_CLAIMED = (
+    sa.select(claims, sa.func.count(jobs.c.id).label("jobs"))
+    .join(jobs, jobs.c.claim_id == claims.c.id)
+    .where(claims.c.submitted_ns > sa.bindparam("since"))
+    .group_by(claims.c.id)
+    .order_by(claims.c.id.desc())
+    .limit(REMEMBERED)
+)
+_RUNS = (
+    sa.select(
+        claims,
+        jobs.c.name,
+        jobs.c.array_name,
+        jobs.c.started_ns,
+        jobs.c.ended_ns,
+        tenants.c.name.label("tenant"),
+    )
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .where(jobs.c.ended_ns.is_not(None), jobs.c.state == JobState.DONE, jobs.c.started_ns.is_not(None))
+    .order_by(jobs.c.ended_ns.desc())
+    .limit(REMEMBERED)
+)
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    shape: Shape
+    jobs: int
+
+
+class Learnt:
+    """Not thread-safe: the mirror calls it under its lock."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.expected = Expected()
+        self._claimed: deque[_Claimed] = deque(maxlen=REMEMBERED)
+        self._since = 0
+
+    def load(self, connection: sa.Connection, now_ns: int) -> None:
+        """Read the latest claims and runs."""
+        rows = connection.execute(_CLAIMED, {"since": max(0, now_ns - DAYS_NS)}).all()
+        self._claimed = deque((_Claimed(shape_of(row), row.jobs) for row in reversed(rows)), REMEMBERED)
+        self.history = History()
+        for row in reversed(connection.execute(_RUNS).all()):
+            self.ran(row.tenant, row.array_name or row.name, shape_of(row), (row.ended_ns - row.started_ns) // _NS)
+        self._hand_out()
+
+    def claimed(self, shape: Shape, count: int) -> None:
+        """Somebody asked for this, that often."""
+        self._claimed.append(_Claimed(shape, count))
+        self._since += 1
+        if self._since >= AFRESH:
+            self._hand_out()
+
+    def ran(self, tenant: str, name: str, shape: Shape, seconds: int) -> None:
+        """A job came to its own end after that long."""
+        self.history = self.history.observe(tenant, name, shape, seconds)
+
+    def seconds(self, tenant: str, name: str, shape: Shape, limit: int | None) -> int | None:
+        """How long such a job will run at most: its limit, else what the past says, else None."""
+        if limit is not None:
+            return limit
+        learnt = self.history.seconds(tenant, name, shape)
+        return None if learnt is None else coarse(learnt)
+
+    def _hand_out(self) -> None:
+        self._since = 0
+        weights: Counter[Shape] = Counter()
+        for age, one in enumerate(reversed(self._claimed)):
+            weights[one.shape] += _thousandths(age) * one.jobs
+        ordered = sorted(weights.items(), key=_most_first)
+        self.expected = Expected(tuple(shape for shape, _ in ordered), tuple(weight / 1000 for _, weight in ordered))
+
+
+def _thousandths(age: int) -> int:
+    """What a claim weighs that so many came after."""
+    return round(1000 * exp2(-age / HALF_LIFE))
+
+
+def coarse(seconds: int) -> int:
+    """Rounded up to three binary digits, so that jobs which run about as long wait in one class.
+
+    >>> [coarse(seconds) for seconds in (7, 61, 3600)]
+    [7, 64, 4096]
+    """
+    step = 1 << max(0, seconds.bit_length() - 3)
+    return -(-seconds // step) * step
+
+
+def _most_first(item: tuple[Shape, int]) -> tuple[Any, ...]:
+    shape, weight = item
+    return -weight, shape.gpu_milli, shape.count, shape.memory_bytes or 0, shape.model or "", repr(shape)

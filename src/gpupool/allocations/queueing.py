@@ -1,0 +1,83 @@
+"""What waits, in the order of its turn, with what the caller may know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.placing import Placer
+from gpupool.allocations.tables import jobs
+from gpupool.model.tenant import Principal
+from gpupool.scheduling.snapshot import Snapshot, Waiting
+from gpupool.tenancy.tables import users
+from gpupool.wire.jobs import QueuedOut
+
+_NAMED = (
+    sa.select(jobs.c.public_id, jobs.c.name, jobs.c.array_name, users.c.name.label("user"))
+    .join(users, users.c.id == jobs.c.user_id)
+    .where(jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)))
+)
+Turn = tuple[Waiting, int]
+"""A class and the number of one of its heads; a gang has one turn."""
+
+
+def queue_of(
+    connection: sa.Connection, snapshot: Snapshot, placer: Placer, principal: Principal, now_ns: int, limit: int
+) -> list[QueuedOut]:
+    """At most `limit` rows; what stands behind the heads of a class is in its last row's count."""
+    turns = placer.turns(snapshot, limit)
+    seen = [turn for turn in turns if _may_see(principal, turn[0])]
+    names = {row.public_id: row for row in connection.execute(_NAMED, {"jobs": [w.heads[n] for w, n in seen]})}
+    return list(_rows(turns, names, placer, principal, now_ns))
+
+
+def _rows(
+    turns: list[Turn], names: Mapping[str, Any], placer: Placer, principal: Principal, now_ns: int
+) -> Iterator[QueuedOut]:
+    place, others = 1, 0
+    for waiting, n in turns:
+        count = _count(waiting, n)
+        if not _may_see(principal, waiting):
+            others += count
+            continue
+        if others:
+            yield QueuedOut(place=place, count=others)
+            place, others = place + others, 0
+        yield _row(waiting, n, count, names, placer, now_ns).model_copy(update={"place": place})
+        place += count
+    if others:
+        yield QueuedOut(place=place, count=others)
+
+
+def _count(waiting: Waiting, n: int) -> int:
+    """Jobs that a row stands for: one, a whole gang, or with the last head all behind it."""
+    if waiting.gang is not None:
+        return waiting.count
+    return 1 if n < len(waiting.heads) - 1 else waiting.count - n
+
+
+def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, Any], placer: Placer, now_ns: int) -> QueuedOut:
+    named = names.get(waiting.heads[n])
+    said, start = placer.rejections().get(waiting.key), placer.start_of(waiting.key)
+    since = waiting.heads_ns[n] if waiting.heads_ns else waiting.oldest_ns
+    return QueuedOut(
+        place=0,
+        count=count,
+        job=named and (named.array_name if waiting.gang else named.name),
+        id=waiting.heads[n],
+        tenant=waiting.tenant,
+        user=named and named.user,
+        share=str(waiting.shape),
+        priority=waiting.priority,
+        gang=waiting.gang is not None,
+        waited_seconds=max(0, now_ns - since) // 10**9,
+        reason=said and str(said.dominant),
+        start_ns=start.at_ns if start and n == 0 else None,
+        start_promised=bool(start and start.reserved and n == 0),
+    )
+
+
+def _may_see(principal: Principal, waiting: Waiting) -> bool:
+    return principal.sees_all or waiting.tenant == principal.tenant

@@ -1,0 +1,50 @@
+"""Routes of the queue and of reservations, below /api/v1. Thin: parse, ask, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from gpupool.allocations.routes import Limit, Reader, Service
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import require
+from gpupool.wire.common import Page
+from gpupool.wire.jobs import QueuedOut
+from gpupool.wire.reservations import ReservationIn, ReservationOut
+
+router = APIRouter()
+Manager = Annotated[Principal, Depends(require(Permission.MANAGE_TENANT))]
+
+
+@router.get("/queue", tags=["jobs"])
+def queue(allocations: Service, caller: Reader, limit: Limit = 100) -> Page[QueuedOut]:
+    """What waits, in the order of its turn; of other tenants only how many jobs."""
+    return Page(items=allocations.queue(caller, limit))
+
+
+@router.get("/reservations", tags=["reservations"])
+def list_reservations(
+    allocations: Service,
+    caller: Reader,
+    everything: Annotated[bool, Query(alias="all", description="also those that are over")] = False,
+) -> Page[ReservationOut]:
+    """The caller's tenant's reservations, an admin's everybody's, earliest first."""
+    return Page(items=allocations.list_reservations(caller, everything=everything))
+
+
+@router.post("/reservations", status_code=201, tags=["reservations"])
+def create_reservation(body: ReservationIn, allocations: Service, caller: Manager) -> ReservationOut:
+    """Hold capacity for a tenant from a time on. Refused with the numbers where there is no room beside the others."""
+    return allocations.reserve(body, caller)
+
+
+@router.delete("/reservations/{name}", tags=["reservations"])
+def delete_reservation(
+    name: str,
+    allocations: Service,
+    caller: Manager,
+    tenant: Annotated[str | None, Query(max_length=63, description="another tenant: admins only")] = None,
+) -> ReservationOut:
+    """Give back what it holds; jobs that run in it go on."""
+    return allocations.end_reservation(name, tenant, caller)

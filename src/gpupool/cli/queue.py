@@ -1,0 +1,67 @@
+"""`gpupool queue`: what waits, in the order of its turn."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gpupool.base.units import format_duration
+from gpupool.cli.context import Context
+from gpupool.cli.listing import add_limit, instant, show_list
+from gpupool.cli.output import Column, Row, many
+from gpupool.cli.parser import Parser, add_output
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    What waits, in the order of its turn: higher priority, then who is inside what its tenant is guaranteed, then
+    whoever had least of the pool. A later one that fits may start before an earlier one that does not, never so that
+    a promised start (!) is delayed. Starts are estimates from limits and past runs, -- where nothing is known. Of
+    other tenants you see how many jobs stand where.
+    """
+    parser.examples = ["gpupool queue", "gpupool queue -o json", "gpupool explain last"]
+    add_limit(parser)
+    add_output(parser)
+
+
+def run(options: argparse.Namespace, context: Context) -> int:
+    return show_list(
+        context, "queue", {}, COLUMNS, options.output, limit=options.limit, wire=_wire, empty="nothing waits"
+    )
+
+
+def _wire() -> Any:
+    from gpupool.wire.jobs import QueuedOut
+
+    return QueuedOut
+
+
+def _job(row: Row) -> str:
+    if row["job"] is None:
+        return f"{many(row['count'], 'job')} of other tenants"
+    of = "members" if row["gang"] else "behind it"
+    more = row["count"] - (0 if row["gang"] else 1)
+    return f"{row['job']} ({more} {of})" if more > 0 else str(row["job"])
+
+
+def _start(row: Row) -> str | None:
+    at = instant(row["start_ns"])
+    return f"{at} !" if at and row["start_promised"] else at
+
+
+COLUMNS = (
+    Column("PLACE", lambda row: row["place"], right=True),
+    Column("JOB", _job),
+    Column("ID", lambda row: row["id"], wide=True),
+    Column("TENANT", lambda row: row["tenant"]),
+    Column("USER", lambda row: row["user"], wide=True),
+    Column("SHARE", lambda row: row["share"]),
+    Column("PRIORITY", lambda row: row["priority"], right=True),
+    Column(
+        "WAITED",
+        lambda row: None if row["waited_seconds"] is None else format_duration(row["waited_seconds"]),
+        right=True,
+    ),
+    Column("START", _start),
+    Column("REASON", lambda row: row["reason"]),
+)

@@ -1,0 +1,221 @@
+"""Work that gives way: whole gangs leave and wait again, and their seats go to whom they were freed for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from gpupool.allocations.tables import allocations, jobs, launches
+from gpupool.fleet.tables import devices
+from gpupool.metering.tables import intervals
+from gpupool.model.allocation import AllocationState
+from gpupool.scheduling.victims import PreemptionRules
+from gpupool.store.tables import events
+from gpupool.wire.fleet import DeviceSample, UsageOut, WorkOut
+from gpupool.wire.jobs import GroupIn, RoleIn
+from tests.support.house import House
+
+AT_ONCE = PreemptionRules(protected_s=0, grace_s=7)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """Two cards; who has just started may be preempted too."""
+    made = House(tmp_path, rules=AT_ONCE)
+    yield made
+    made.close()
+
+
+def start(house: House, name: str, **options: object) -> WorkOut:
+    """A job of a whole card that runs."""
+    options.setdefault("preemptible", True)
+    house.submit(1000, None, name=name, **options)
+    item = next(one for one in house.work() if one.job_name.partition(".")[0] == name)
+    house.report(item, "running", started_ns=5)
+    return item
+
+
+def told(house: House, kind: str) -> list[str]:
+    with house.store.read() as connection:
+        query = sa.select(events.c.data).where(events.c.kind == kind).order_by(events.c.seq)
+        return [row.data["name"] for row in connection.execute(query)]
+
+
+def stops(house: House) -> dict[str, str]:
+    return {one.job_name: one.stop_reason for one in house.work() if one.want == "stop"}
+
+
+def ended(house: House, name: str, **how: object) -> None:
+    item = next(one for one in house.work() if one.job_name == name)
+    house.report(item, "ended", **{"reason": "stopped", "signal": 15, **how})
+
+
+def test_a_job_of_higher_priority_gets_the_seats_of_one_that_may_be_preempted(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    urgent = house.submit(1000, None, name="urgent", priority="high")
+    assert urgent.state == "pending"
+    assert stops(house) == {"low": "preempted"}
+    assert next(one for one in house.work() if one.job_name == "low").grace_seconds == 7
+    assert house.job("low").state == "running", "it saves its work"
+    ended(house, "low")
+    low = house.job("low")
+    assert (low.state, low.preemptions, low.reason) == ("pending", 1, "preempted for a claim of higher priority")
+    house.allocations.placer.run_once()
+    assert (house.job("urgent").state, house.job("low").state) == ("starting", "pending")
+    assert told(house, "job.preempted") == ["low"]
+    assert told(house, "job.requeued") == ["low"]
+
+
+def test_nobody_of_equal_rank_nor_who_did_not_agree_leaves(house: House) -> None:
+    start(house, "equal", priority="high")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    assert stops(house) == {}
+
+
+def test_one_claim_does_not_ask_a_second_time_nor_for_two(house: House) -> None:
+    start(house, "a")
+    start(house, "b")
+    house.submit(1000, None, name="urgent", priority="high")
+    for _ in range(3):
+        house.allocations.placer.run_once()
+    assert len(stops(house)) == 1
+    house.allocations.placer.load()
+    house.allocations.placer.run_once()
+    assert len(stops(house)) == 1, "a server that starts anew knows for whom it leaves"
+
+
+def test_the_seats_are_kept_for_whom_they_were_freed(house: House) -> None:
+    start(house, "low", priority="low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    house.submit(1000, None, name="other")
+    ended(house, "low")
+    house.allocations.placer.run_once()
+    assert (house.job("urgent").state, house.job("other").state) == ("starting", "pending")
+
+
+def test_a_preempted_job_keeps_its_launch_and_starts_again_when_there_is_room(house: House) -> None:
+    first = start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    ended(house, "low")
+    house.allocations.placer.run_once()
+    item = next(one for one in house.work() if one.job_name == "urgent")
+    house.report(item, "ended", exit_code=0)
+    house.allocations.placer.run_once()
+    again = next(one for one in house.work() if one.job_name == "low")
+    assert (again.job, again.argv, again.env, again.earlier_runs) == (first.job, ["true"], {"SECRET": "x"}, 1)
+    assert again.allocation != first.allocation
+    assert house.report(first, "ended", exit_code=1) == [], "a late word of the first run changes nothing"
+    assert house.job("low").state == "starting"
+
+
+def test_a_job_that_came_to_its_own_end_before_the_signal_has_ended(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    ended(house, "low", reason="exited", signal=None, exit_code=0)
+    assert house.job("low").state == "done"
+
+
+def test_who_is_stopped_by_its_user_while_it_leaves_does_not_come_back(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    house.allocations.stop("low", house.admin, None)
+    ended(house, "low")
+    assert (house.job("low").state, house.job("low").reason) == ("stopped", "stopped by its user")
+
+
+def test_a_gang_leaves_and_waits_as_a_whole(house: House) -> None:
+    house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[RoleIn(name="w", count=4)]))
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    house.submit(1000, None, name="urgent", priority="high")
+    assert stops(house) == {f"gang.{n}": "preempted" for n in range(4)}
+    for n in range(4):
+        assert house.allocations.mirror.waiting_count() == 1
+        ended(house, f"gang.{n}")
+    house.allocations.placer.run_once()
+    assert house.job("urgent").state == "starting"
+    assert {house.job(f"gang.{n}").state for n in range(4)} == {"pending"}
+    assert house.allocations.mirror.waiting_count() == 4
+
+
+def test_the_books_count_each_run_for_its_own_time(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    ended(house, "low")
+    house.allocations.placer.run_once()
+    with house.store.read() as connection:
+        held = connection.execute(
+            sa.select(sa.func.count()).where(allocations.c.state != AllocationState.RELEASED)
+        ).scalar_one()
+        used = connection.execute(sa.select(sa.func.sum(devices.c.used_milli))).scalar_one()
+        kept = connection.execute(sa.select(sa.func.count()).select_from(launches)).scalar_one()
+        open_intervals = connection.execute(
+            sa.select(sa.func.count()).select_from(intervals).where(intervals.c.end_s.is_(None))
+        ).scalar_one()
+    assert (held, used, kept, open_intervals) == (2, 2000, 3, 2)
+
+
+def test_a_tenant_loses_no_more_jobs_an_hour_than_its_budget(tmp_path: Path) -> None:
+    house = House(tmp_path, rules=PreemptionRules(protected_s=0, per_hour=1))
+    start(house, "a")
+    start(house, "b")
+    house.submit(1000, None, name="first", priority="high")
+    ((gone, _),) = stops(house).items()
+    house.submit(1000, None, name="second", priority="high")
+    assert list(stops(house)) == [gone]
+    house.allocations.placer.load()
+    house.allocations.placer.run_once()
+    assert list(stops(house)) == [gone], "also after the server began anew"
+    house.close()
+
+
+def test_a_card_that_fails_sends_its_work_elsewhere_and_others_stay(house: House) -> None:
+    low = start(house, "again", preemptible=False, requeue=True)
+    start(house, "firm", preemptible=False)
+    house.register(1, "node-2")
+    for seat in low.seats:
+        house.fleet.observe("node-1", [_failed(seat.uuid)])
+    house.allocations.placer.refresh()
+    house.allocations.placer.run_once()
+    assert stops(house) == {"again": "recovered"}
+    ended(house, "again")
+    house.allocations.placer.run_once()
+    assert (house.job("again").state, house.job("again").node) == ("starting", "node-2")
+    assert house.job("firm").state == "running"
+
+
+def _failed(uuid: str) -> DeviceSample:
+    return DeviceSample(uuid=uuid, usage=UsageOut(), health="failed", health_reason="XID 79")
+
+
+def test_a_lost_job_starts_again_where_it_asked_to_and_not_for_ever(house: House) -> None:
+    start(house, "again", preemptible=False, requeue=True)
+    for run in range(1, 4):
+        item = next(one for one in house.work() if one.job_name == "again")
+        house.report(item, "running", started_ns=5)
+        house.report(item, "lost")
+        assert house.job("again").preemptions == run
+        house.allocations.placer.run_once()
+    item = next(one for one in house.work() if one.job_name == "again")
+    house.report(item, "lost")
+    assert house.job("again").state == "lost"
+
+
+def test_a_job_s_state_never_names_a_beneficiary_it_has_left(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    ended(house, "low")
+    with house.store.read() as connection:
+        row = connection.execute(sa.select(jobs.c.leaving_for, jobs.c.stop_requested).where(jobs.c.name == "low")).one()
+    assert row == (None, None)

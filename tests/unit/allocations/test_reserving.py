@@ -1,0 +1,179 @@
+"""Reservations in the ledger, the queue as it is shown, and what the pool learns from its past."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpupool.allocations.learnt import AFRESH, Learnt, coarse
+from gpupool.base.errors import BadDuration, GpupoolError, NameTaken, NotFound, TooManyCards
+from gpupool.model.claim import Shape
+from gpupool.model.tenant import Role
+from gpupool.wire.jobs import ShapeIn
+from gpupool.wire.reservations import ReservationIn, ReservationOut
+from tests.support.house import House
+
+NS = 10**9
+HOUR = 3600 * NS
+WHOLE = ShapeIn(gpu_milli=1000)
+
+
+def reserve(house: House, name: str = "night", *, inside: int = 1, hours: int = 4, **more: Any) -> ReservationOut:
+    """So many whole cards, from some hours from now on."""
+    start = house.store.clock.now_ns() + inside * HOUR
+    body = ReservationIn(name=name, shape=WHOLE, start_ns=start, end_ns=start + hours * HOUR, **more)
+    return house.allocations.reserve(body, house.admin)
+
+
+def names(house: House, **which: Any) -> list[tuple[str, str]]:
+    found = house.allocations.list_reservations(house.admin, everything=which.get("everything", False))
+    return [(one.name, one.state) for one in found]
+
+
+def test_a_reservation_is_made_listed_and_ended(house: House) -> None:
+    made = reserve(house)
+    assert (made.state, made.tenant, made.share[:8]) == ("planned", "default", "1.00 GPU")
+    assert names(house) == [("night", "planned")]
+    assert house.allocations.end_reservation("night", None, house.admin).state == "ended"
+    assert names(house) == []
+    assert names(house, everything=True) == [("night", "ended")]
+    with pytest.raises(NotFound):
+        house.allocations.end_reservation("night", None, house.admin)
+
+
+def test_its_cards_are_kept_from_whoever_would_still_be_there_when_it_begins(house: House) -> None:
+    reserve(house, "now", replicas=2, hours=1)
+    long = house.submit(1000, None, name="long", max_seconds=7200)
+    short = house.submit(1000, None, name="short", max_seconds=600)
+    mine = house.submit(1000, None, name="mine", max_seconds=7200, reservation="now")
+    assert [one.state for one in (long, short, mine)] == ["pending", "starting", "starting"]
+    assert "kept for reservation now" in long.reason
+
+
+def test_jobs_name_a_reservation_of_their_tenant_or_are_refused(house: House) -> None:
+    with pytest.raises(NotFound, match="there is no reservation 'nights' of default"):
+        house.submit(name="a", reservation="nights")
+    reserve(house)
+    house.submit(name="a", reservation="night")
+    assert house.job("a").reservation == "night"
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ({"inside": -1}, BadDuration, "is in the past"),
+        ({"hours": -1}, BadDuration, "is not after the start"),
+        ({"every_seconds": 3600}, BadDuration, "it would meet itself"),
+        ({"replicas": 3}, TooManyCards, "the whole pool, with nothing running, has room for 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_numbers(
+    house: House, more: dict[str, Any], error: type[GpupoolError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        reserve(house, **more)
+    assert names(house) == []
+
+
+def test_two_that_collide_and_two_of_one_name_are_refused(house: House) -> None:
+    reserve(house, replicas=2)
+    with pytest.raises(GpupoolError, match="collides with reservation night"):
+        reserve(house, "other", inside=2)
+    reserve(house, "other", inside=6)
+    with pytest.raises(NameTaken):
+        reserve(house, "other", inside=12)
+
+
+def test_a_reservation_survives_a_server_that_starts_anew(house: House) -> None:
+    reserve(house, every_seconds=86400)
+    house.allocations.placer.load()
+    (kept,) = house.allocations.mirror.reservations()
+    assert (kept.name, kept.every_ns, kept.replicas) == ("night", 86400 * NS, 1)
+
+
+# The queue ------------------------------------------------------------------------------------------------
+
+
+def test_the_queue_is_shown_in_the_order_of_its_turns(house: House) -> None:
+    house.submit(1000, None, name="holder", count=2)
+    house.submit(1000, None, name="late")
+    house.submit(1000, None, name="urgent", priority="high")
+    house.submit(1000, None, name="many", array=3, priority="low")
+    house.allocations.placer.run_once()
+    rows = house.allocations.queue(house.admin, 10)
+    assert [(row.place, row.job, row.count) for row in rows] == [
+        (1, "urgent", 1), (2, "late", 1), (3, "many.0", 1), (4, "many.1", 1), (5, "many.2", 1),
+    ]  # fmt: skip
+    assert rows[0].reason == "not a whole card free"
+    assert rows[0].waited_seconds is not None
+
+
+def test_of_other_tenants_only_the_number_of_jobs_is_told(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "team", None)
+    house.allocations.placer.load()
+    mate = house.member("mate", "team", Role.USER)
+    house.submit(1000, None, name="holder", count=2)
+    house.submit(1000, None, name="theirs", array=3)
+    house.submit(1000, None, name="mine", principal=mate, priority="low")
+    rows = house.allocations.queue(mate, 10)
+    assert [(row.place, row.count, row.job, row.tenant) for row in rows] == [
+        (1, 3, None, None), (4, 1, "mine", "team"),
+    ]  # fmt: skip
+
+
+def test_explain_tells_the_start_where_the_holders_limit_does(house: House) -> None:
+    house.submit(1000, None, name="holder", count=2, max_seconds=3600)
+    house.submit(1000, None, name="next", max_seconds=60)
+    house.allocations.placer.run_once()
+    answer = house.allocations.explain("next", house.admin)
+    assert answer.start_ns is not None
+    assert 3500 < (answer.start_ns - house.store.clock.now_ns()) / NS <= 3600
+    (row,) = house.allocations.queue(house.admin, 10)
+    assert row.start_ns == answer.start_ns
+
+
+# What is learnt -------------------------------------------------------------------------------------------
+
+HALF, EIGHTH, SHARE = Shape(500), Shape(125), Shape(300, 8 << 30)
+
+
+def test_what_was_asked_for_is_expected_and_fades(house: House) -> None:
+    for _ in range(AFRESH):
+        house.submit(200, 4, name=None)
+    expected = house.allocations.mirror.snapshot().expected
+    assert [shape.gpu_milli for shape in expected.shapes] == [200]
+    assert expected.counts[0] > AFRESH * 0.8
+    learnt = Learnt()
+    for shape in (*[HALF] * 300, *[EIGHTH] * 300):
+        learnt.claimed(shape, 1)
+    assert learnt.expected.shapes == (EIGHTH, HALF)
+
+
+def test_an_array_is_expected_as_often_as_it_has_jobs() -> None:
+    learnt = Learnt()
+    learnt.claimed(HALF, 50)
+    for _ in range(AFRESH - 1):
+        learnt.claimed(EIGHTH, 1)
+    assert learnt.expected.shapes == (EIGHTH, HALF)
+    assert 35 < learnt.expected.counts[1] < 50
+
+
+def test_jobs_without_a_limit_are_expected_to_run_as_long_as_before(house: House) -> None:
+    learnt = Learnt()
+    for _ in range(3):
+        learnt.ran("default", "train", HALF, 1000)
+    assert learnt.seconds("default", "train", HALF, None) == coarse(1000) == 1024
+    assert learnt.seconds("default", "train", HALF, 60) == 60
+    assert learnt.seconds("default", "other", EIGHTH, None) is None
+    for _ in range(3):
+        house.submit(name="train")
+        item = house.work()[0]
+        house.report(item, "running", started_ns=5)
+        house.finish("train")
+    assert house.allocations.mirror.seconds("default", "train", SHARE, None) == coarse(60)
+    anew = Learnt()
+    with house.store.read() as connection:
+        anew.load(connection, house.store.clock.now_ns())
+    assert anew.seconds("default", "train", SHARE, None) == coarse(60)
+    assert anew.expected.shapes == (SHARE,)
