@@ -90,11 +90,6 @@ class Free:
         """
         return self.cells[nodes]
 
-    @property
-    def places(self) -> Places:
-        """The grid of all nodes and the rows of its cards themselves, for who reads them in place."""
-        return Places(self.cells, self._table, np.diff(self._starts))
-
     def count_by_node(self, chosen: Bools) -> Ints:
         """How many of each node's cards are chosen."""
         return np.bincount(self.cards.node[chosen], minlength=len(self.cards.nodes))
@@ -214,6 +209,8 @@ class Free:
         self.cells = np.full(self._there.shape, NO_CARD, dtype=np.int64)
         self._flat = self.cells.reshape(-1)
         self._flat[self._slot] = np.where(self.open, self.milli, NO_CARD)
+        self.places = Places(self.cells, self._table, widths)
+        """For who reads them in place."""
 
 
 def mixed_order(nodes: int) -> Ints:

@@ -290,9 +290,9 @@ class Fgd(_Policy):
         self._handle = self._opened(opened)
 
     def rate(self, asked: Asked, nodes: Ints) -> Ints:
-        """A score per node; valid until the next call."""
+        """A score per node."""
         self._calls.fgd_rate(self._handle, asked.at, nodes.ctypes.data, len(nodes), self._scores_at)
-        return self._scores[: len(nodes)]
+        return self._scores[: len(nodes)].copy()
 
     def choose(self, asked: Asked, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""
@@ -317,12 +317,12 @@ class StreamFill(_Policy):
         self._handle = self._opened(opened)
 
     def rate(self, asked: Asked, slot: int, toll: Ints, nodes: Ints) -> Ints:
-        """A score per node; valid until the next call. `slot` (below MAX_SLOTS) names what is remembered of the shape,
-        `toll` what it pays on each kind of node."""
+        """A score per node. `slot` (below MAX_SLOTS) names what is remembered of the shape, `toll` what it pays on each
+        kind of node."""
         count = len(nodes)
         at, toll_at = nodes.ctypes.data, toll.ctypes.data
         self._calls.stream_rate(self._handle, asked.at, slot, toll_at, at, count, self._scores_at)
-        return self._scores[:count]
+        return self._scores[:count].copy()
 
     def choose(self, asked: Asked, toll: Ints, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""
