@@ -1,0 +1,129 @@
+"""Whole lives of small pools: nobody who is next starves, and seats that others leave reach whom they were left for.
+
+A step plans, applies the plan, and then lets jobs end and those leave who were told to. Small jobs keep coming, each
+able to take what is given back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from gpupool.base.units import GIB
+from gpupool.model.claim import ANYWHERE, Shape, Within
+from gpupool.scheduling.admit_gang import judge_gang
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, Waiting
+from gpupool.scheduling.victims import PreemptionRules
+from tests.support.gang_builders import gang, occupied, racked, role
+from tests.support.scheduling_builders import snapshot, tenant, waiting, whole
+
+RULES = PreemptionRules(protected_s=0)
+STEP = 60 * 10**9
+LONGEST = 4
+"""Steps that a small job lasts at most."""
+often = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@dataclass
+class Life:
+    """A pool that is planned step by step on one board; `ends` says when which job is over."""
+
+    pool: Cards
+    gang: Waiting
+    came: bool = False
+    running: dict[str, Running] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    small: dict[str, tuple[Shape, int]] = field(default_factory=dict)
+    """Small jobs that wait, and for how many steps they will run."""
+    at: int = 0
+    board: Board | None = None
+
+    def now(self) -> Snapshot:
+        queue = [waiting(job, want=want, at=1 + n) for n, (job, (want, _)) in enumerate(self.small.items())]
+        mine = [self.gang] if self.came and not self.started else []
+        before = snapshot(occupied(self.pool, *self.running.values()), *mine, *queue, tenants={"nlp": tenant()})
+        return replace(before, running=tuple(self.running.values()))
+
+    @property
+    def started(self) -> bool:
+        return self.gang.heads[0] in self.running
+
+    def step(self) -> None:
+        """Plan and apply, then time passes."""
+        before = self.now()
+        self.board = self.board or Board(before)
+        plan = cycle(before, self.at * STEP, board=self.board, rules=RULES)
+        for eviction in plan.evictions:
+            self.running[eviction.job] = replace(self.running[eviction.job], leaving_for=eviction.beneficiary)
+            self.ends[eviction.job] = self.at + 1
+        for placement in plan.placements:
+            self._start(before, placement)
+        assert (self.now().cards.free_milli >= 0).all()
+        assert (self.now().cards.free_bytes >= 0).all()
+        self.at += 1
+        for job in [job for job, end in self.ends.items() if end <= self.at]:
+            del self.running[job], self.ends[job]
+
+    def _start(self, before: Snapshot, placement: Placement) -> None:
+        job, rows = placement.job, tuple(before.cards.uuids.index(seat.device) for seat in placement.seats)
+        want, steps = self.small.pop(job, (whole(), 10**6))
+        milli, sizes = (tuple(getattr(s, name) for s in placement.seats) for name in ("gpu_milli", "memory_bytes"))
+        name = placement.gang
+        self.running[job] = Running(
+            job, "nlp", 0, rows, milli, sizes, want, self.at * STEP, gang=name, preemptible=not name
+        )
+        self.ends[job] = self.at + steps
+
+
+smalls = st.tuples(
+    st.builds(
+        Shape, st.sampled_from([100, 300, 500, 1000]), st.sampled_from([GIB, 4 * GIB]), st.sampled_from([1, 1, 2])
+    ),
+    st.integers(1, LONGEST),
+)
+
+
+@st.composite
+def lives(draw: st.DrawFn, priority: int = 0) -> Life:
+    """A gang that the empty pool could hold, and a pool in which small jobs run already."""
+    nodes = draw(st.integers(1, 4))
+    pool = racked(f"{nodes}x{draw(st.integers(1, 3))}xL40S", rack=tuple(draw(st.integers(0, 1)) for _ in range(nodes)))
+    near = draw(st.sampled_from([ANYWHERE, Within("rack"), Within("node"), Within(None, "rack")]))
+    parts = [role("a", whole(draw(st.integers(1, 2))), draw(st.integers(1, 4)))]
+    parts += [role("b", Shape(500, GIB), draw(st.integers(1, 3)))] if draw(st.booleans()) else []
+    asked = gang("gang", *parts, within=near, priority=priority)
+    assert asked.gang is not None
+    assume(judge_gang(asked.gang, tenant(), pool, tenant_name="nlp") is None)
+    life = Life(pool, asked)
+    life.small |= {f"old-{n}": job for n, job in enumerate(draw(st.lists(smalls, max_size=8)))}
+    life.step()
+    life.came = True
+    return life
+
+
+@often
+@given(lives(), st.data())
+def test_a_gang_that_is_next_starts_when_what_ran_before_it_has_ended_however_many_small_jobs_come(
+    life: Life, data: st.DataObject
+) -> None:
+    for step in range(LONGEST + 1):
+        for n, job in enumerate(data.draw(st.lists(smalls, min_size=3, max_size=6))):
+            life.small[f"new-{step}-{n}"] = job
+        life.step()
+    assert life.started
+
+
+@often
+@given(lives(priority=100), st.data())
+def test_who_has_others_evicted_starts_as_soon_as_they_have_left(life: Life, data: st.DataObject) -> None:
+    for step in range(3):
+        for n, job in enumerate(data.draw(st.lists(smalls, min_size=3, max_size=6))):
+            life.small[f"new-{step}-{n}"] = job
+        life.step()
+    assert life.started
+    assert np.all([not job.leaving_for for job in life.running.values()])
