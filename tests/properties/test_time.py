@@ -49,10 +49,11 @@ def arrivals(draw: st.DrawFn, limited: bool = True) -> list[Arrival]:
         seconds = draw(st.integers(1, 60))
         limit = seconds + draw(st.sampled_from([0, 0, 5, 40])) if limited or draw(st.booleans()) else None
         members, at = draw(st.sampled_from([1, 1, 1, 2, 3])), draw(st.integers(0, 40))
-        name = f"j{number:02}"
-        found.append(
-            Arrival(name, at * NS, draw(shapes), seconds * NS, "nlp", 0, limit, name if members > 1 else "", members)
-        )
+        name, roles = f"j{number:02}", draw(st.sampled_from([1, 1, 2])) if members > 1 else 1
+        gang = name if members > 1 else ""
+        for role in range(roles):
+            job = name if role == 0 else f"{name}-{role}"
+            found.append(Arrival(job, at * NS, draw(shapes), seconds * NS, "nlp", 0, limit, gang, members))
     return sorted(found, key=lambda one: (one.at_ns, one.job))
 
 
@@ -81,7 +82,8 @@ def test_everything_that_could_ever_start_does_with_or_without_limits(layout: st
 
 def startable(pool: Cards, jobs: list[Arrival], name: str) -> bool:
     """Whether it starts when it is alone."""
-    return bool(lived(pool, [one for one in jobs if one.job == name]).ledger.started_ns)
+    alone = [one for one in jobs if (one.gang or one.job) == name]
+    return bool(lived(pool, alone).ledger.started_ns)
 
 
 @st.composite

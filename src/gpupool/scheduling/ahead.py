@@ -6,14 +6,15 @@ to look at. What is held is kept out of sight on the working copy itself, so pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 
 from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection
-from gpupool.scheduling.backfill import Backfill, Parts, earliest
+from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
@@ -81,9 +82,22 @@ class Ahead:
         if backfill.due(parts, self._depth):
             owner = owner_of(waiting.tenant, waiting.reservation)
             collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
-            hold = backfill.promise(parts, waiting.seconds, lambda: self._attempt(waiting), owner, collects=collects)
+            before = self._work.snapshot.promised.get(waiting.key)
+            hold = backfill.promise(
+                parts, waiting.seconds, partial(self._attempt, waiting), owner, collects=collects, before=before
+            )
             if hold is not None and hold.start_ns > self._now_ns:
-                self.starts[waiting.key] = Start(hold.start_ns, tuple(hold.taken.rows.tolist()), reserved=True)
+                self.starts[waiting.key] = start_of(hold)
+
+    @contextmanager
+    def due(self, waiting: Waiting) -> Iterator[bool]:
+        """Whether the class was promised a start that has come; if so, the cards of the promise alone are in sight."""
+        start = self._work.snapshot.promised.get(waiting.key)
+        if start is None or not start.reserved or start.at_ns > self._now_ns:
+            yield False
+            return
+        with (self._backfill or self._begin()).only(start):
+            yield True
 
     def estimate(self, waiting: Waiting) -> Start | None:
         """When it would start if all that found no room before it started first, each as early as it can.

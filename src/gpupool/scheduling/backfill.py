@@ -11,6 +11,7 @@ Knows no queue and no policy: who is a head, and how it would be placed at an in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from gpupool.scheduling.columns import Columns, Taken, free_columns
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import most
-from gpupool.scheduling.snapshot import Bools, Ints
+from gpupool.scheduling.snapshot import Bools, Ints, Start
 from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline
 
 Parts = Sequence[tuple[Fit, int]]
@@ -58,6 +59,21 @@ class Backfill:
         now = free_columns(self.free)
         return now if self._hidden is None else now.given(self._hidden)
 
+    @contextmanager
+    def only(self, start: Start) -> Iterator[None]:
+        """For now, what that start keeps is all that is in sight."""
+        self.lift()
+        now = free_columns(self.free)
+        kept = now.only(kept_by(start))
+        milli, sizes = np.maximum(now.milli - kept.milli, 0), np.maximum(now.sizes - kept.sizes, 0)
+        rows = np.flatnonzero((milli > 0) | (sizes > 0))
+        self._hidden = Taken(rows, milli[rows], sizes[rows])
+        self._add(self._hidden, -1)
+        try:
+            yield
+        finally:
+            self.lift()
+
     def took(self, taken: Taken, until_ns: int) -> None:
         """A claim that was just placed on the working copy ends then."""
         self.timeline.ends(taken, until_ns)
@@ -65,15 +81,25 @@ class Backfill:
             self.lift()
 
     def promise(
-        self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = "", *, collects: bool = True
+        self,
+        parts: Parts,
+        seconds: int | None,
+        attempt: Attempt,
+        owner: str = "",
+        *,
+        collects: bool = True,
+        before: Start | None = None,
     ) -> Hold | None:
         """The head's start and cards, held from then on; None where it could not start however much ended.
 
         Where it waits for jobs of unknown end and `collects`, its cards are held from now on, without end: what those
-        that have run longest give back is kept for it, so that nothing smaller can keep it waiting.
+        that have run longest give back is kept for it, so that nothing smaller can keep it waiting. `before` is what it
+        was promised last: where the search finds nothing as early, the cards of that promise are tried alone.
         """
         self.lift()
         found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
+        if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
+            found = self._as_before(before, seconds, attempt, owner) or found
         if found is None or (found[0] >= UNTOLD and not collects):
             return None
         start, taken = found
@@ -88,6 +114,12 @@ class Backfill:
         """Whether this head gets a promise: fewer than `depth` before it wait for any of the cards it could use."""
         mine = _could_use(parts)
         return sum(bool((mine & theirs).any()) for theirs in self._promised) < depth
+
+    def _as_before(self, before: Start, seconds: int | None, attempt: Attempt, owner: str) -> tuple[int, Taken] | None:
+        at = before.at_ns
+        then = free_columns(self.free).plus(self.timeline.low(at, self.timeline.until(seconds, at), owner))
+        taken = tried_on(self.free, then.only(kept_by(before)), attempt)
+        return None if taken is None else (at, taken)
 
     def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
         starts = sum(1 for hold in self.timeline.holds if hold.start_ns < until_ns)
@@ -109,6 +141,18 @@ class Backfill:
         free.set(rows, free.milli[rows] + sign * some.milli, free.size[rows] + sign * some.sizes)
         cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
         free.set_hosts(nodes, cpu, host)
+
+
+def start_of(hold: Hold) -> Start:
+    """What is told, and remembered, of a head's hold."""
+    taken = hold.taken
+    columns = (tuple(column.tolist()) for column in (taken.rows, taken.milli, taken.sizes))
+    rows, milli, sizes = columns
+    return Start(hold.start_ns, rows, True, milli, sizes)
+
+
+def kept_by(start: Start) -> Taken:
+    return Taken(*(np.array(column, dtype=np.int64) for column in (start.rows, start.milli, start.sizes)))
 
 
 def earliest(

@@ -37,6 +37,14 @@ class Columns(NamedTuple):
     def plus(self, other: Columns) -> Columns:
         return Columns(*(mine + its for mine, its in zip(self, other, strict=True)))
 
+    def only(self, taken: Taken) -> Columns:
+        """As much of each card as is taken there, where there is that much, and nothing of any other."""
+        milli, sizes = np.zeros_like(self.milli), np.zeros_like(self.sizes)
+        np.add.at(milli, taken.rows, taken.milli)
+        np.add.at(sizes, taken.rows, taken.sizes)
+        milli, sizes = np.minimum(milli, self.milli), np.minimum(sizes, self.sizes)
+        return Columns(milli, sizes, self.cpu_milli, self.host_bytes)
+
     def given(self, taken: Taken) -> Columns:
         """What there is when this is given back."""
         more = Columns(*(column.copy() for column in self))

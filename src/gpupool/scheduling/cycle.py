@@ -147,12 +147,17 @@ class Run:
         sort = waiting.tenant, waiting.seconds, waiting.reservation, asked.sort
         if sort in self._vain:
             return []
-        found = Muster(self.work, waiting.tenant, asked).gather()
+        found = Muster(self.work, waiting.tenant, asked).gather() or self._as_promised(waiting, asked)
         if found:
             self.gangs[asked.gang.id] = asked.after(found)
         else:
             self._vain.add(sort)
         return found
+
+    def _as_promised(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
+        """The seats that were kept for the gang, where looking everywhere did not find as many."""
+        with self.ahead.due(waiting) as due:
+            return Muster(self.work, waiting.tenant, asked).gather() if due else []
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
         return placement(self.snapshot, self.work.board.rater, job, seated, gang)

@@ -187,6 +187,8 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     expected: Expected = field(default_factory=Expected)
+    promised: Mapping[ClassKey, Start] = field(default_factory=dict)
+    """`starts` of the plan before this one, as far as they are remembered: they are kept where that can be."""
     cohorts: Mapping[str, Branch] = field(default_factory=dict)
     """The quota tree above the tenants."""
 
@@ -210,6 +212,9 @@ class Start:
     rows: tuple[int, ...] = ()
     reserved: bool = False
     """Nothing of lower rank delays it; else it is an estimate only."""
+    milli: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    """How much is kept of each of the rows."""
 
 
 @dataclass(frozen=True)

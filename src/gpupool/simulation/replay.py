@@ -166,6 +166,7 @@ class Replay:
             self._board = self._board or Board(snapshot)
             plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self._rules(now_ns))
             self.outcome.cycles += 1
+            self.world.promised = plan.starts
             self._evict(plan.evictions, now_ns)
             self._place(plan.placements, now_ns)
             if not plan.placements and not plan.evictions:

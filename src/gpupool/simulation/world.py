@@ -69,6 +69,8 @@ class World:
         self.tenants = dict(snapshot.tenants)
         self.running: dict[str, Job] = dict(jobs or {})
         self.generation = snapshot.generation
+        self.promised = snapshot.promised
+        """Of the last plan."""
         self._memory_bytes = int(cards.memory_bytes.sum())
         self._usage = Usage()
         self._usage.start({name: float(view.past) for name, view in self.tenants.items()}, now_ns / NS)
@@ -109,6 +111,7 @@ class World:
             },
             waiting=tuple(self._waiting[key] for key in self._queue),
             running=running,
+            promised=self.promised,
         )
 
     # --- what happens --------------------------------------------------------------------

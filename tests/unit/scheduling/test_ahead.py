@@ -9,7 +9,7 @@ from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, Waiting
 from gpupool.scheduling.timeline import SECOND
-from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
+from tests.support.scheduling_builders import MODELS, cards, shape, snapshot, tenant, waiting, whole
 from tests.support.time_builders import reserved, running, used_by
 
 HEAD = waiting("head", want=whole(2), at=0)
@@ -37,7 +37,8 @@ def placed(found: Plan) -> list[str]:
 def test_a_head_that_waits_for_a_known_end_is_promised_that_start_and_its_cards() -> None:
     columns, jobs = pool(100)
     found = plan(snapshot(columns, HEAD), jobs)
-    assert found.starts == {HEAD.key: Start(100 * SECOND, (0, 1), reserved=True)}
+    whole_cards = (1000, 1000), (MODELS["T4"], MODELS["T4"])
+    assert found.starts == {HEAD.key: Start(100 * SECOND, (0, 1), True, *whole_cards)}
 
 
 def test_what_ends_before_the_heads_start_passes_it_and_what_does_not_waits_and_is_told_why() -> None:
@@ -178,3 +179,28 @@ def test_looking_ahead_leaves_the_board_as_it_was() -> None:
     first = cycle(before, 0, board=board)
     assert board.free.milli.tolist() == columns.free_milli.tolist()
     assert cycle(before, 0, board=board) == first
+
+
+def test_a_gang_keeps_the_seats_it_was_promised_where_looking_anew_finds_it_none_as_early() -> None:
+    columns = cards("2x2xT4", used=used_by("node-1/0") | {"node-2/1": (600, 2 * GIB)})
+    jobs = [
+        running("until", columns, "node-1/0", ends=46),
+        running("beside", columns, "node-2/1", ends=90, milli=600, size=2 * GIB),
+    ]
+    pair, card = Role("pair", shape(300, 9 * GIB, 2), 1, 1), Role("card", whole(), 2, 2)
+    root, members = Group("g", (pair, card)), ("g.0", "g.1", "g.2")
+    gang = replace(waiting(*members, want=pair.shape), gang=Gang("g", root, members), seconds=30)
+    before = snapshot(columns, gang)
+    assert plan(before, jobs).starts[gang.key].at_ns == 90 * SECOND
+    size = MODELS["T4"]
+    kept = Start(46 * SECOND, (2, 3, 0, 1), True, (300, 300, 1000, 1000), (9 * GIB, 9 * GIB, size, size))
+    assert plan(before, jobs, promised={gang.key: kept}).starts == {gang.key: kept}
+    later = replace(before, cards=cards("2x2xT4", used={"node-2/1": (600, 2 * GIB)}))
+    assert placed(plan(later, jobs[1:], now=46)) == []
+    found = plan(later, jobs[1:], now=46, promised={gang.key: kept})
+    assert [seat.device for one in found.placements for seat in one.seats] == [
+        "node-2/0",
+        "node-2/1",
+        "node-1/0",
+        "node-1/1",
+    ]
