@@ -108,7 +108,9 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     view_of = view.tenants[tenant.name]
     for part in parts:
         typed = body.shape.memory_typed if part.shape == shape else None
-        refuse(judge(part.shape, view_of, view.cards, tenant_name=tenant.name, memory_typed=typed))
+        refuse(
+            judge(part.shape, view_of, view.cards, tenant_name=tenant.name, cohorts=view.cohorts, memory_typed=typed)
+        )
     if body.reservation is not None:
         mirror.check_reservation(body.reservation, tenant.name)
     _check_together(body)

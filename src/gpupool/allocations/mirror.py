@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -23,13 +23,14 @@ from gpupool.allocations.columns import cards_of, read_rows
 from gpupool.allocations.held import Held, read_held
 from gpupool.allocations.learnt import Learnt
 from gpupool.allocations.notes import CardNote, Granted, HostNote
+from gpupool.allocations.past_use import PastUse
 from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import NotFound
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
-from gpupool.model.quota import Amount, Quota
+from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
@@ -42,6 +43,7 @@ from gpupool.scheduling.snapshot import (
     TenantView,
     Waiting,
 )
+from gpupool.tenancy.quotas import read_tree
 from gpupool.tenancy.tables import tenants
 
 _UNHEALTHY = CARD_STATUS.index(CardStatus.UNHEALTHY)
@@ -53,7 +55,7 @@ HEADS = 64
 class Mirror:
     """Thread-safe; every method takes microseconds to a few milliseconds and does no I/O but `load`."""
 
-    def __init__(self, policy: str = DEFAULT) -> None:
+    def __init__(self, policy: str = DEFAULT, clock: Callable[[], int] = lambda: 0) -> None:
         self.lock = threading.RLock()
         self.policy = policy
         self._queue: OrderedDict[ClassKey, OrderedDict[str, int]] = OrderedDict()
@@ -69,6 +71,9 @@ class Mirror:
         self._running: dict[str, Running] = {}
         self._reservations: tuple[Reservation, ...] = ()
         self._learnt = Learnt()
+        self._cohorts: Mapping[str, Branch] = {}
+        self._branches: Mapping[str, Branch] = {}
+        self.used = PastUse(clock)
         self.generation = 0
 
     # --- reading the truth -------------------------------------------------------------
@@ -77,6 +82,7 @@ class Mirror:
         """Read everything: at start, and whenever a plan was found stale."""
         with self.lock:
             self.load_cards(connection)
+            self.used.load(connection)
             self.load_tenants(connection)
             self.load_reservations(connection)
             if not self._learnt.expected.shapes:
@@ -93,6 +99,8 @@ class Mirror:
         rows = read_rows(connection)
         with self.lock:
             self._cards = cards_of(rows)
+            for name, view in self._tenants.items():
+                self.used.note(name, view.held, self._cards)
             self._index = {uuid: n for n, uuid in enumerate(self._cards.uuids)}
             self._node_at = {name: n for n, name in enumerate(self._cards.nodes)}
             self._node_generation = {row.node: row.node_generation for row in rows}
@@ -107,6 +115,8 @@ class Mirror:
         with self.lock:
             self._tenants.clear()
             self._tenant_generation.clear()
+            tree = read_tree(connection)
+            self._cohorts, self._branches = tree.cohorts, tree.tenants
             for row in connection.execute(sa.select(tenants)):
                 self.note_tenant(row)
 
@@ -207,7 +217,10 @@ class Mirror:
             if self._tenant_generation.get(row.name, 0) > row.generation:
                 return
             self._tenant_generation[row.name] = row.generation
-            self._tenants[row.name] = TenantView(quota_of(row), Amount(row.held_milli, row.held_memory_bytes))
+            branch = self._branches.get(row.name) or Branch(None, quota_of(row))
+            held = Amount(row.held_milli, row.held_memory_bytes)
+            self._tenants[row.name] = TenantView(branch.quota, held, branch.parent, branch.weight_milli)
+            self.used.note(row.name, held, self._cards)
             self.generation += 1
 
     # --- answers -------------------------------------------------------------------------
@@ -234,12 +247,13 @@ class Mirror:
             return Snapshot(
                 self.generation,
                 cards,
-                dict(self._tenants),
+                self.used.remembered(self._tenants),
                 (*waiting, *([extra] if extra else [])),
                 self.policy,
                 tuple(self._running.values()),
                 self._reservations,
                 self._learnt.expected,
+                cohorts=self._cohorts,
             )
 
     def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:

@@ -23,6 +23,7 @@ from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, LogOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
+from gpupool.wire.people import QuotaTreeOut
 
 router = APIRouter(tags=["jobs"])
 T = TypeVar("T")
@@ -196,6 +197,12 @@ async def resize(
     if told.applied:
         told = told.model_copy(update={"applied_milliseconds": round((time.monotonic() - began) * 1000, 1)})
     return told
+
+
+@router.get("/quotas", tags=["tenancy"])
+def quotas(allocations: Service, caller: Reader) -> QuotaTreeOut:
+    """The quota tree: what every node may hold, holds, borrows and lends; one's own node for who is no admin."""
+    return allocations.quotas(caller)
 
 
 @router.get("/jobs/{job}/explain")

@@ -18,6 +18,7 @@ from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
 from gpupool.allocations.queueing import queue_of
+from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, resize_job
 from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
@@ -38,6 +39,7 @@ from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
+from gpupool.wire.people import QuotaTreeOut
 from gpupool.wire.reservations import ReservationIn, ReservationOut
 
 
@@ -56,7 +58,7 @@ class Allocations:
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
-        self.mirror = Mirror(policy)
+        self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
         self._used_at_resize: dict[str, int | None] = {}
@@ -148,6 +150,11 @@ class Allocations:
             row = reading.find(connection, principal, named)
             job = reading.one(connection, row.id, self._why)
             return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
+
+    def quotas(self, principal: Principal) -> QuotaTreeOut:
+        """Who may hold, holds, borrows and lends what, as far as the caller may see it."""
+        self.placer.refresh()
+        return quota_tree(self.mirror.snapshot(), principal)
 
     def _why(self, job: str) -> str:
         rejection = self.placer.rejection(job)

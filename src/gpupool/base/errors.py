@@ -128,6 +128,12 @@ class StillInUse(Refused):
     code, title = "GP-2008", "Still in use"
 
 
+class QuotaTreeRefused(Refused):
+    """`details` has the `node` whose limits do not fit, and the numbers."""
+
+    code, title = "GP-2014", "The quota tree would not add up"
+
+
 class NotLoggedIn(GpupoolError):
     code, title, exit_code = "GP-3001", "Not logged in", 4
 
@@ -142,6 +148,10 @@ class NotFound(GpupoolError):
 
 class UnknownTenant(NotFound):
     code, title = "GP-3004", "Unknown tenant"
+
+
+class UnknownCohort(NotFound):
+    code, title = "GP-3009", "Unknown cohort"
 
 
 class RouteNotFound(NotFound):

@@ -13,8 +13,9 @@ from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, instant, limit_of, memory_limit, mib, show_list
 from gpupool.cli.output import Column, pairs, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, add_yes
-from gpupool.cli.quota import _OPTIONS as QUOTA_OPTIONS
-from gpupool.cli.quota import quota_facts, read_limit
+from gpupool.cli.quota import quota_facts
+from gpupool.cli.quota_limits import OPTIONS as QUOTA_OPTIONS
+from gpupool.cli.quota_limits import add_limits, read_limit
 from gpupool.cli.references import segment
 
 
@@ -29,8 +30,7 @@ def register(parser: Parser) -> None:
     parser.group()
     create = parser.verb("create", "add a tenant; without limits unless some are given")
     create.add_argument("tenant", metavar="TENANT", help="its name")
-    for flag, dest, text in QUOTA_OPTIONS:
-        create.add_argument(flag, dest=dest, metavar="AMOUNT", help=text)
+    add_limits(create)
     listing = parser.verb("list", "every tenant you may see")
     add_limit(listing)
     add_output(listing)

@@ -11,7 +11,7 @@ from gpupool.base.units import format_duration, format_gpu, parse_duration
 from gpupool.cli.context import Context
 from gpupool.cli.output import Column, many, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
-from gpupool.cli.quota import parse_cards
+from gpupool.cli.quota_limits import parse_cards
 
 ANSWER_SECONDS = 300.0
 

@@ -193,6 +193,10 @@ class Tree:
             return shape
         return replace(shape, model="|".join(open_)) if open_ else None
 
+    def below(self, node: Node) -> list[Node]:
+        """The nodes right below it."""
+        return [one for one in self._nodes if one.parent is node]
+
     def owed(self, tenant: str, resource: Resource) -> Node:
         """Who guarantees it to the tenant: `cap`, of which `own` is held."""
         return self._guarantor(self.leaves[tenant], resource) or self.root

@@ -16,6 +16,7 @@ from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tenants import find_tenant, quota_out
 from gpupool.wire.common import Page
 from gpupool.wire.people import (
+    CohortOut,
     ProjectIn,
     QuotaIn,
     QuotaOut,
@@ -50,7 +51,7 @@ IfMatch = Annotated[str | None, Header(max_length=32, description="`ETag` of the
 def whoami(request: Request, tenancy: Service, caller: Reader) -> WhoamiOut:
     """Who is asking, with what rights, in which tenant, and what that tenant may hold."""
     with request.app.state.store.read() as connection:
-        row = find_tenant(connection, caller, caller.tenant)
+        quota = quota_out(connection, find_tenant(connection, caller, caller.tenant))
         pool_id = connection.execute(sa.select(pool.c.pool_id)).scalar_one()
     return WhoamiOut(
         user=caller.user,
@@ -59,7 +60,7 @@ def whoami(request: Request, tenancy: Service, caller: Reader) -> WhoamiOut:
         permissions=sorted(PERMISSIONS[caller.role]),
         unix_user=caller.unix.name if caller.unix else None,
         local=caller.local,
-        quota=quota_out(row),
+        quota=quota,
         version=__version__,
         pool=pool_id,
     )
@@ -105,6 +106,36 @@ def put_quota(
     quota, generation = tenancy.put_quota(caller, tenant, body, _generation(if_match))
     response.headers["ETag"] = f'"{generation}"'
     return quota
+
+
+@router.get("/cohorts")
+def list_cohorts(tenancy: Service, caller: PoolManager, after: After = None, limit: Limit = 100) -> Page[CohortOut]:
+    """Cohorts by name: the nodes of the quota tree above tenants."""
+    return tenancy.cohorts.list(after, limit)
+
+
+@router.get("/cohorts/{cohort}")
+def get_cohort(tenancy: Service, caller: PoolManager, cohort: str, response: Response) -> CohortOut:
+    """What those in a cohort may hold together. The `ETag` names its generation."""
+    found, generation = tenancy.cohorts.get(cohort)
+    response.headers["ETag"] = f'"{generation}"'
+    return found
+
+
+@router.put("/cohorts/{cohort}")
+def put_cohort(
+    tenancy: Service, caller: PoolManager, cohort: str, body: QuotaIn, response: Response, if_match: IfMatch = None
+) -> CohortOut:
+    """Make a cohort or set its whole quota; with `If-Match`, only if it is still the one that was read."""
+    found, generation = tenancy.cohorts.put(cohort, body, _generation(if_match))
+    response.headers["ETag"] = f'"{generation}"'
+    return found
+
+
+@router.delete("/cohorts/{cohort}", status_code=204)
+def delete_cohort(tenancy: Service, caller: PoolManager, cohort: str) -> None:
+    """Take a cohort out. Refused while tenants or other cohorts are in it."""
+    tenancy.cohorts.delete(cohort)
 
 
 @router.post("/tenants/{tenant}/projects", status_code=201)

@@ -17,6 +17,7 @@ from gpupool.store.database import Store, Write
 from gpupool.tenancy import tenants as _tenants
 from gpupool.tenancy.access import Peer
 from gpupool.tenancy.accounts import Accounts
+from gpupool.tenancy.cohorts import Cohorts
 from gpupool.tenancy.identity import Identity, join
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import LiveJobs, TenantRef, Tenants, find_tenant, insert_tenant, tenant_ref
@@ -51,6 +52,7 @@ class Tenancy:
         self._accounts = accounts or Accounts()
         self.identity = Identity(store, self._accounts, self.owner_uid)
         self.tenants = Tenants(store, live_jobs)
+        self.cohorts = Cohorts(store)
         self.users = Users(store, self._accounts, live_jobs)
         self.tokens = Tokens(store, randomness)
 

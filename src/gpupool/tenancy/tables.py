@@ -4,24 +4,66 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gpupool.store.tables import metadata
+from gpupool.store.tables import BigId, metadata
+
+
+def _quota() -> list[sa.Column[int]]:
+    """Limits of compute and memory, in one row of a node of the quota tree. Null means no limit of that kind."""
+    names = ("nominal_milli", "borrowing_milli", "nominal_memory_bytes", "borrowing_memory_bytes")
+    return [sa.Column(name, sa.BigInteger, nullable=True) for name in names]
+
+
+def _branch() -> list[sa.Column[int]]:
+    """What else every node of the quota tree has."""
+    return [
+        sa.Column("weight_milli", sa.BigInteger, nullable=False, server_default="1000"),
+        sa.Column("lending_milli", sa.BigInteger, nullable=True),
+        sa.Column("lending_memory_bytes", sa.BigInteger, nullable=True),
+    ]
+
+
+cohorts = sa.Table(
+    "cohorts",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(63), nullable=False, unique=True),
+    sa.Column("parent_id", sa.ForeignKey("cohorts.id"), nullable=True, comment="null: right below the pool"),
+    *_quota(),
+    *_branch(),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+)
 
 tenants = sa.Table(
     "tenants",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.String(63), nullable=False, unique=True),
-    # Quota: null means no limit of that kind.
-    sa.Column("nominal_milli", sa.BigInteger, nullable=True),
-    sa.Column("borrowing_milli", sa.BigInteger, nullable=True),
-    sa.Column("nominal_memory_bytes", sa.BigInteger, nullable=True),
-    sa.Column("borrowing_memory_bytes", sa.BigInteger, nullable=True),
+    *_quota(),
     # What its seats add up to now; written with them, in one transaction.
     sa.Column("held_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("held_memory_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("retired_ns", sa.BigInteger, nullable=True, comment="deleted, kept for the books"),
+    *_branch(),
+    sa.Column("cohort_id", sa.ForeignKey("cohorts.id"), nullable=True, comment="null: right below the pool"),
+)
+
+quota_limits = sa.Table(
+    "quota_limits",
+    metadata,
+    # What a node of the quota tree is limited in beside compute and memory: card models, nodes, NVLink domains.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=True),
+    sa.Column("cohort_id", sa.ForeignKey("cohorts.id"), nullable=True),
+    sa.Column("resource", sa.String(80), nullable=False, comment="gpu:H200, node, nvlink:H100"),
+    sa.Column("nominal", sa.BigInteger, nullable=False, comment="milli-devices, or whole cells"),
+    sa.Column("borrowing", sa.BigInteger, nullable=True),
+    sa.Column("lending", sa.BigInteger, nullable=True),
+    sa.UniqueConstraint("tenant_id", "resource"),
+    sa.UniqueConstraint("cohort_id", "resource"),
+    sa.CheckConstraint("(tenant_id IS NULL) <> (cohort_id IS NULL)", name="one_owner"),
 )
 
 projects = sa.Table(

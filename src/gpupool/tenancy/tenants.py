@@ -13,10 +13,11 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NameTaken, StaleGeneration, StillInUse, UnknownTenant, WrongState
 from gpupool.base.ids import check_name
-from gpupool.model.quota import Amount, Quota
+from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.tenant import DEFAULT_PROJECT, DEFAULT_TENANT, Principal
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.access import visible
+from gpupool.tenancy.quotas import branch_of, check_tree, limits_out, read_tree, write_branch
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.people import QuotaIn, QuotaOut, TenantOut
@@ -88,14 +89,15 @@ class Tenants:
         """The quota and its generation."""
         with self._store.read() as connection:
             row = find_tenant(connection, caller, name)
-        return quota_out(row), int(row.generation)
+            return quota_out(connection, row), int(row.generation)
 
     def put_quota(
         self, caller: Principal, name: str, quota: QuotaIn, generation: int | None = None
     ) -> tuple[QuotaOut, int]:
         """Set the whole quota; with `generation`, only if nobody changed the tenant since. Its new generation.
 
-        Below what is held now is allowed: nothing is taken away, nothing more is granted.
+        Raises QuotaTreeRefused where the tree would not add up. Below what is held now is allowed: nothing is taken
+        away, nothing more is granted.
         """
         with self._store.write() as write:
             row = find_tenant(write.connection, caller, name)
@@ -105,9 +107,10 @@ class Tenants:
                     hint=f"look again: gpupool quota show {name}",
                     generation=row.generation,
                 )
-            changes = quota.model_dump() | {"generation": row.generation + 1}
+            changes = write_branch(write, "tenant", row.id, quota) | {"generation": row.generation + 1}
             write.execute(tenants.update().where(tenants.c.id == row.id).values(**changes))
-            out = quota_out(find_tenant(write.connection, caller, name))
+            check_tree(write.connection)
+            out = quota_out(write.connection, find_tenant(write.connection, caller, name))
             write.event("quota.changed", name, tenant_id=row.id, data=quota.model_dump())
             write.announce("quota")
             write.touch_ledger()
@@ -161,9 +164,14 @@ def tenant_ref(row: Row) -> TenantRef:
     )
 
 
-def quota_out(row: Row) -> QuotaOut:
-    ref = tenant_ref(row)
+def quota_out(connection: sa.Connection, row: Row, branch: Branch | None = None) -> QuotaOut:
+    ref, branch = tenant_ref(row), branch or branch_of(connection, "tenant", row)
     return QuotaOut(
+        cohort=branch.parent,
+        weight_milli=branch.weight_milli,
+        lending_milli=branch.quota.lending_milli,
+        lending_memory_bytes=branch.quota.lending_memory_bytes,
+        others=limits_out(branch.quota),
         tenant=ref.name,
         nominal_milli=ref.quota.nominal_milli,
         borrowing_milli=ref.quota.borrowing_milli,
@@ -181,11 +189,11 @@ def insert_tenant(write: Write, name: str, quota: QuotaIn = _UNLIMITED) -> int:
     old = write.execute(sa.select(tenants).where(tenants.c.name == name)).one_or_none()
     if old is not None and old.retired_ns is None:
         raise NameTaken(f"there is already a tenant {name!r}", hint="gpupool tenant list")
-    if old is not None:
-        changes = quota.model_dump() | {"retired_ns": None, "generation": old.generation + 1}
-        write.execute(tenants.update().where(tenants.c.id == old.id).values(**changes))
-        return int(old.id)
-    tenant_id = write.insert(tenants, name=name, created_ns=write.now_ns, **quota.model_dump())
+    tenant_id = write.insert(tenants, name=name, created_ns=write.now_ns) if old is None else int(old.id)
+    changes = write_branch(write, "tenant", tenant_id, quota) | {"retired_ns": None}
+    generation = {} if old is None else {"generation": old.generation + 1}
+    write.execute(tenants.update().where(tenants.c.id == tenant_id).values(**changes, **generation))
+    check_tree(write.connection)
     ensure_project(write, tenant_id, DEFAULT_PROJECT)
     return tenant_id
 
@@ -215,7 +223,7 @@ def _count_users(connection: sa.Connection, tenant_ids: Sequence[int]) -> dict[i
 
 
 def _outs(connection: sa.Connection, rows: Sequence[Row]) -> list[TenantOut]:
-    ids = [row.id for row in rows]
+    ids, branches = [row.id for row in rows], read_tree(connection).tenants
     people = _count_users(connection, ids)
     names: dict[int, list[str]] = {}
     found = sa.select(projects).where(projects.c.tenant_id.in_(ids)).order_by(projects.c.name)
@@ -224,7 +232,7 @@ def _outs(connection: sa.Connection, rows: Sequence[Row]) -> list[TenantOut]:
     return [
         TenantOut(
             name=row.name,
-            quota=quota_out(row),
+            quota=quota_out(connection, row, branches.get(row.name)),
             users=people.get(row.id, 0),
             projects=names.get(row.id, []),
             created_ns=row.created_ns,

@@ -11,6 +11,15 @@ from gpupool.wire.common import BIG, Name, Wire
 RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape"]
 
 
+class LimitIn(Wire):
+    """Of a card model (`gpu:H200`, in milli-devices), of whole nodes (`node`, `node:H200`) or NVLink domains."""
+
+    resource: str = Field(max_length=80)
+    nominal: int = Field(ge=0, le=BIG)
+    borrowing: int | None = Field(None, ge=0, le=BIG)
+    lending: int | None = Field(None, ge=0, le=BIG, description="how much of it others may use while it is not used")
+
+
 class QuotaIn(Wire):
     """Null means no limit of that kind."""
 
@@ -18,6 +27,11 @@ class QuotaIn(Wire):
     borrowing_milli: int | None = Field(0, ge=0, le=BIG)
     nominal_memory_bytes: int | None = Field(None, ge=0, le=BIG)
     borrowing_memory_bytes: int | None = Field(0, ge=0, le=BIG)
+    lending_milli: int | None = Field(None, ge=0, le=BIG)
+    lending_memory_bytes: int | None = Field(None, ge=0, le=BIG)
+    weight_milli: int = Field(1000, ge=1, le=10**9, description="its due beside its siblings, 1000 is a weight of 1")
+    cohort: Name | None = Field(None, description="what it is in; null: right below the pool")
+    others: list[LimitIn] = Field(default_factory=list, max_length=100)
 
 
 class QuotaOut(QuotaIn):
@@ -26,6 +40,45 @@ class QuotaOut(QuotaIn):
     held_memory_bytes: int
     maximum_milli: int | None
     maximum_memory_bytes: int | None
+
+
+class CohortOut(QuotaIn):
+    """A node of the quota tree above tenants; `cohort` is the one above it."""
+
+    name: str
+
+
+class QuotaNodeOut(Wire):
+    """One node of the quota tree and what it holds. Amounts are milli-devices, bytes or whole cells."""
+
+    kind: Literal["pool", "cohort", "tenant"]
+    name: str
+    parent: str | None
+    weight_milli: int
+    limits: list[QuotaUseOut]
+    held_milli: int
+    held_memory_bytes: int
+    share_percent: float = Field(description="what it holds of the pool, the larger of compute and memory")
+    due_percent: float = Field(description="what is due to it by weight, among siblings that hold or wait")
+    past_card_hours: float = Field(description="what it held before, faded with age")
+
+
+class QuotaUseOut(Wire):
+    """`borrowed` is what is held over the nominal part, `lent` what others use of it."""
+
+    resource: str
+    nominal: int
+    borrowing: int | None
+    lending: int | None
+    held: int
+    borrowed: int
+    lent: int
+
+
+class QuotaTreeOut(Wire):
+    """Nodes from the pool down, each after its parent."""
+
+    nodes: list[QuotaNodeOut]
 
 
 class TenantIn(Wire):

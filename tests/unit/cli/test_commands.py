@@ -18,7 +18,7 @@ from gpupool.base.errors import BadFraction, BadOption, Internal, NotLoggedIn, S
 from gpupool.cli import doctor, events, host_process, logs, report, up
 from gpupool.cli.login import read_token, save
 from gpupool.cli.main import main
-from gpupool.cli.quota import changed, parse_cards, read_limit
+from gpupool.cli.quota_limits import changed, parse_cards, read_limit
 from gpupool.cli.run import _Words, grant_line
 from gpupool.cli.stop import grace_seconds
 from gpupool.cli.top import bar
@@ -106,6 +106,11 @@ def test_setting_one_limit_keeps_the_others() -> None:
         "nominal_memory_bytes": 5,
         "borrowing_milli": 1000,
         "borrowing_memory_bytes": 0,
+        "lending_milli": None,
+        "lending_memory_bytes": None,
+        "weight_milli": 1000,
+        "cohort": None,
+        "others": [],
     }
     with pytest.raises(BadOption, match="nothing to set"):
         changed(known, SimpleNamespace(**none))  # type: ignore[arg-type]

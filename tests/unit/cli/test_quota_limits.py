@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gpupool.cli.quota import changed
+from gpupool.cli.quota_limits import changed
 
 UNLIMITED = {
     "nominal_milli": None,

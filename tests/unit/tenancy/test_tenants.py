@@ -3,11 +3,23 @@
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadName, NameTaken, NotAllowed, StaleGeneration, StillInUse, UnknownTenant, WrongState
-from gpupool.model.quota import Amount
+from gpupool.base.errors import (
+    BadName,
+    BadOption,
+    NameTaken,
+    NotAllowed,
+    QuotaTreeRefused,
+    StaleGeneration,
+    StillInUse,
+    UnknownCohort,
+    UnknownTenant,
+    WrongState,
+)
+from gpupool.model.quota import Amount, Limit
 from gpupool.store.tables import pool
+from gpupool.tenancy.quotas import read_tree
 from gpupool.tenancy.tables import projects, tenants
-from gpupool.wire.people import QuotaIn, UserPatch
+from gpupool.wire.people import LimitIn, QuotaIn, UserPatch
 
 from .conftest import House
 
@@ -131,3 +143,83 @@ def test_a_user_that_moves_sees_its_new_tenant_and_no_longer_the_old(house: Hous
     house.tenancy.users.change(house.owner, "worker", UserPatch(tenant="red"))
     moved = house.tenancy.principal_for_token(house.token("worker"))
     assert [one.name for one in house.tenancy.tenants.list(moved, None, 100).items] == ["red"]
+
+
+def test_a_tenant_is_put_into_a_cohort_with_a_weight_and_limits_of_its_own(house: House) -> None:
+    tenancy = house.tenancy
+    tenancy.cohorts.put("lab", QuotaIn(nominal_milli=8000, others=[LimitIn(resource="gpu:h200", nominal=4000)]))
+    wanted = QuotaIn(
+        nominal_milli=4000,
+        cohort="lab",
+        weight_milli=2500,
+        lending_milli=1000,
+        others=[
+            LimitIn(resource="gpu:h200", nominal=3000, borrowing=1000),
+            LimitIn(resource="node", nominal=1, lending=0),
+        ],
+    )
+    made = tenancy.tenants.create(house.owner, "blue", wanted)
+    assert made.quota.model_dump(include=set(QuotaIn.model_fields)) == wanted.model_dump() | {
+        "others": [
+            {"resource": "gpu:H200", "nominal": 3000, "borrowing": 1000, "lending": None},
+            {"resource": "node", "nominal": 1, "borrowing": None, "lending": 0},
+        ]
+    }
+    with house.store.read() as connection:
+        tree = read_tree(connection)
+    assert tree.tenants["blue"].quota.limits["gpu:H200"] == Limit(3000, 1000, None)
+    assert (tree.tenants["blue"].parent, tree.tenants["blue"].weight_milli) == ("lab", 2500)
+    assert tree.cohorts["lab"].quota.limits["gpu:H200"] == Limit(4000, None, None)
+
+
+def test_a_tree_that_promises_more_than_it_has_is_refused_with_the_numbers_and_stays_as_it_was(house: House) -> None:
+    tenancy = house.tenancy
+    tenancy.cohorts.put("lab", QuotaIn(others=[LimitIn(resource="gpu:H200", nominal=12_000)]))
+    eight = QuotaIn(cohort="lab", others=[LimitIn(resource="gpu:H200", nominal=8000)])
+    tenancy.tenants.create(house.owner, "blue", eight)
+    with pytest.raises(QuotaTreeRefused) as refused:
+        tenancy.tenants.create(house.owner, "red", eight)
+    assert refused.value.message == (
+        "cohort lab is guaranteed 12.00 H200, those in it 16.00 H200: tenant blue 8.00 H200, tenant red 8.00 H200"
+    )
+    with pytest.raises(UnknownTenant):
+        tenancy.tenants.get(house.owner, "red")
+    with pytest.raises(QuotaTreeRefused, match=r"guaranteed 7\.00 H200"):
+        tenancy.cohorts.put("lab", QuotaIn(others=[LimitIn(resource="gpu:H200", nominal=7000)]))
+
+
+def test_a_cohort_is_not_put_below_itself_nor_below_one_that_nobody_knows(house: House) -> None:
+    cohorts = house.tenancy.cohorts
+    cohorts.put("lab", QuotaIn())
+    cohorts.put("group", QuotaIn(cohort="lab"))
+    with pytest.raises(QuotaTreeRefused, match=r"would be below itself: (lab below group below lab|group below lab)"):
+        cohorts.put("lab", QuotaIn(cohort="group"))
+    with pytest.raises(UnknownCohort, match="no cohort 'shop'"):
+        cohorts.put("group", QuotaIn(cohort="shop"))
+    assert cohorts.get("lab")[0].cohort is None
+
+
+def test_a_cohort_is_deleted_when_it_is_empty(house: House) -> None:
+    cohorts = house.tenancy.cohorts
+    cohorts.put("lab", QuotaIn(others=[LimitIn(resource="node", nominal=1)]))
+    house.tenancy.tenants.create(house.owner, "blue", QuotaIn(cohort="lab"))
+    with pytest.raises(StillInUse, match="1 tenants and 0 cohorts"):
+        cohorts.delete("lab")
+    house.tenancy.put_quota(house.owner, "blue", QuotaIn())
+    cohorts.delete("lab")
+    with pytest.raises(UnknownCohort):
+        cohorts.get("lab")
+
+
+def test_a_cohort_that_somebody_changed_meanwhile_is_not_overwritten(house: House) -> None:
+    cohorts = house.tenancy.cohorts
+    assert cohorts.put("lab", QuotaIn())[1] == 1
+    assert cohorts.put("lab", QuotaIn(weight_milli=2000), 1)[1] == 2
+    with pytest.raises(StaleGeneration, match="generation 2, not 1"):
+        cohorts.put("lab", QuotaIn(), 1)
+
+
+@pytest.mark.parametrize("resource", ["gpu", "memory", "memory:H200", "rack", ""])
+def test_what_is_not_counted_apart_is_refused(house: House, resource: str) -> None:
+    with pytest.raises(BadOption, match="nothing that is counted apart"):
+        house.tenancy.cohorts.put("lab", QuotaIn(others=[LimitIn(resource=resource, nominal=1)]))

@@ -1,0 +1,143 @@
+"""Limits of a quota as they are typed, and a whole quota with what was typed put in."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gpupool.base.errors import BadFraction, BadOption
+from gpupool.base.units import WHOLE, parse_memory
+
+NO_LIMIT = "none"
+OPTIONS = (
+    (("--gpus",), "nominal_milli", "guaranteed compute in cards, e.g. 2 or 1.5; `none` is no limit"),
+    (("--memory",), "nominal_memory_bytes", "guaranteed memory over all cards, e.g. 80GiB; `none` is no limit"),
+    (("--borrow-gpus", "--borrow"), "borrowing_milli", "how far over the guaranteed compute it may go; `none` is any"),
+    (("--borrow-memory",), "borrowing_memory_bytes", "how far over the guaranteed memory; `none` is any"),
+)
+LENDING = (
+    (("--lend-gpus", "--lend"), "lending_milli", "unused guaranteed compute that others may use; `none` is all of it"),
+    (("--lend-memory",), "lending_memory_bytes", "unused guaranteed memory that others may use; `none` is all of it"),
+)
+_CELLS = (("nodes", "node"), ("nvlink_domains", "nvlink"))
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """The options of a tenant's compute and memory."""
+    for flags, dest, text in OPTIONS:
+        parser.add_argument(*flags, dest=dest, metavar="AMOUNT", help=text)
+
+
+def add_branch(parser: argparse.ArgumentParser) -> None:
+    """The options of a node of the quota tree, beside its compute and memory."""
+    for flags, dest, text in LENDING:
+        parser.add_argument(*flags, dest=dest, metavar="AMOUNT", help=text)
+    parser.add_argument("--weight", metavar="W", help="its due beside its siblings, e.g. 2 or 0.5 (default: 1)")
+    parser.add_argument("--parent", metavar="COHORT", help="the cohort it is in; `none`: right below the pool")
+    model = "guaranteed cards of one model, M=N, or M=N+B to borrow B more; M=none for no limit (repeat)"
+    parser.add_argument("--model", dest="models", action="append", metavar="M=N", help=model)
+    nodes = "guaranteed whole nodes, N or M=N for nodes of one card model; nobody else breaks them (repeat)"
+    parser.add_argument("--nodes", action="append", metavar="N", help=nodes)
+    islands = "guaranteed whole NVLink domains, N or M=N (repeat)"
+    parser.add_argument("--nvlink-domains", action="append", metavar="N", help=islands)
+
+
+def changed(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The whole quota with what was given put in. Raises BadOption when that is nothing."""
+    dests = [dest for _, dest, _ in (*OPTIONS, *LENDING)]
+    given: dict[str, str] = {dest: text for dest in dests if (text := getattr(options, dest, None)) is not None}
+    branch = branch_changes(quota, options)
+    if not given and not branch:
+        raise BadOption("nothing to set", hint="name a limit, e.g. --gpus 2;  gpupool quota set --help")
+    wanted = {dest: read_limit(dest, given[dest]) if dest in given else quota.get(dest) for dest in dests}
+    for kind in ("milli", "memory_bytes"):
+        nominal, borrowing = f"nominal_{kind}", f"borrowing_{kind}"
+        if nominal in given and borrowing not in given and wanted[borrowing] is None:
+            wanted[borrowing] = 0 if wanted[nominal] is not None else None  # a limit that is set is meant to hold
+    kept = {name: quota[name] for name in ("weight_milli", "cohort", "others") if name in quota}
+    return wanted | kept | branch
+
+
+def branch_changes(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Weight, parent and the limits of models and cells, where they were given."""
+    weight, parent = getattr(options, "weight", None), getattr(options, "parent", None)
+    found: dict[str, Any] = {} if weight is None else {"weight_milli": read_weight(weight)}
+    if parent is not None:
+        found["cohort"] = None if parent.lower() == NO_LIMIT else parent
+    limits = [read_model(text) for text in getattr(options, "models", None) or ()]
+    for dest, kind in _CELLS:
+        limits += [read_cells(kind, text) for text in getattr(options, dest, None) or ()]
+    if limits:
+        known = {limit["resource"]: limit for limit in quota.get("others", ())}
+        known |= {limit["resource"]: limit for limit in limits}
+        found["others"] = [limit for _, limit in sorted(known.items()) if limit["nominal"] is not None]
+    return found
+
+
+def read_limit(dest: str, text: str) -> int | None:
+    """A limit in milli-devices or bytes; None is no limit. Raises BadFraction, BadQuantity."""
+    if text.lower() == NO_LIMIT:
+        return None
+    if dest.endswith("bytes"):
+        return 0 if text == "0" else parse_memory(text)
+    return parse_cards(text)
+
+
+def parse_cards(text: str) -> int:
+    """Milli-devices of `2`, `1.5`, `0`: quotas add up over cards, so fractions above one make sense here.
+
+    >>> parse_cards("1.5"), parse_cards("0")
+    (1500, 0)
+    """
+    whole, _, part = text.strip().partition(".")
+    if not (whole + part).isdigit() or not text.isascii() or len(part) > 3 or len(whole) > 9:
+        raise BadFraction(
+            f"{text!r} is not a number of cards", hint="write it like --gpus 2, --gpus 1.5 or --gpus none"
+        )
+    return int(whole or "0") * WHOLE + int(part.ljust(3, "0"))
+
+
+def read_weight(text: str) -> int:
+    """Thousandths of `2`, `0.5`.
+
+    >>> read_weight("0.5")
+    500
+    """
+    try:
+        weight = parse_cards(text)
+    except BadFraction:
+        weight = 0
+    if not 1 <= weight <= 10**9:
+        raise BadOption(f"--weight {text}: a weight is a number from 0.001 to 1000000")
+    return weight
+
+
+def read_model(text: str) -> dict[str, Any]:
+    """A limit of one card model.
+
+    >>> read_model("H200=4+2")
+    {'resource': 'gpu:H200', 'nominal': 4000, 'borrowing': 2000, 'lending': None}
+    """
+    model, equals, size = text.partition("=")
+    if not (model and equals and size):
+        raise BadOption(f"--model {text}: say how many cards of it", hint="write it like --model H200=4")
+    nominal, plus, more = size.partition("+")
+    borrowing = read_limit("milli", more) if plus else 0
+    return _limit(f"gpu:{model.upper()}", read_limit("milli", nominal), borrowing, None)
+
+
+def read_cells(kind: str, text: str) -> dict[str, Any]:
+    """A guarantee of whole cells, which are not lent.
+
+    >>> read_cells("node", "H200=2")
+    {'resource': 'node:H200', 'nominal': 2, 'borrowing': None, 'lending': 0}
+    """
+    model, _, size = text.rpartition("=")
+    if size.lower() != NO_LIMIT and not (size.isascii() and size.isdigit() and len(size) < 7):
+        raise BadOption(f"{text!r} is not a number of whole {kind}s", hint="write it like --nodes 2 or --nodes H200=2")
+    nominal = None if size.lower() == NO_LIMIT else int(size)
+    return _limit(f"{kind}:{model.upper()}" if model else kind, nominal, None, 0)
+
+
+def _limit(resource: str, nominal: int | None, borrowing: int | None, lending: int | None) -> dict[str, Any]:
+    return {"resource": resource, "nominal": nominal, "borrowing": borrowing, "lending": lending}
