@@ -85,6 +85,8 @@ class Run:
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
         waiting, placed = self.snapshot.waiting, list[Placement]()
+        for kept in self.snapshot.kept:
+            self.work.hold_for(kept)
         queue = Queue(waiting, lambda i: self.borrows(waiting[i]), lambda i: self.standing(waiting[i]))
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
@@ -138,8 +140,9 @@ class Run:
         """The next head's seats, or those of a gang; empty where it finds none."""
         if waiting.gang is not None:
             return self._place_gang(waiting, self.gangs[waiting.gang.id])
-        seated = self.work.seat(waiting.tenant, waiting.shape)
-        return [(waiting.heads[head], seated)] if seated else []
+        job, tenant = waiting.heads[head], waiting.tenant
+        seated = self.work.seat_kept(tenant, job) or self.work.seat(tenant, waiting.shape)
+        return [(job, seated)] if seated else []
 
     def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
         if not self.work.covers(waiting.tenant, waiting.shape, self.least(waiting)):

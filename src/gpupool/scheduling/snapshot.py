@@ -167,6 +167,17 @@ class Running:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Seats that nobody else gets until this job sits on them: it is moved there, and may still run where it was."""
+
+    job: str
+    shape: Shape
+    rows: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Memory bytes per seat."""
+
+
+@dataclass(frozen=True)
 class Expected:
     """What is likely to be asked for next: shapes and how often each was seen, most frequent first."""
 
@@ -191,6 +202,8 @@ class Snapshot:
     """`starts` of the plan before this one, as far as they are remembered: they are kept where that can be."""
     cohorts: Mapping[str, Branch] = field(default_factory=dict)
     """The quota tree above the tenants."""
+    kept: tuple[Kept, ...] = ()
+    """Where jobs are being moved to."""
 
 
 @dataclass(frozen=True)

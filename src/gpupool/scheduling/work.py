@@ -23,10 +23,10 @@ from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.quotas import Mark as QuotaMark
 from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.ranking import Ranking
-from gpupool.scheduling.snapshot import Bools, Ints, Placement, Running, Snapshot
+from gpupool.scheduling.snapshot import Bools, Ints, Kept, Placement, Running, Snapshot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Seated:
     """Where one claim sits; `choice` is the number of nodes that it could have had."""
 
@@ -50,6 +50,7 @@ class Work:
         self.quotas = Quotas(snapshot, board.free)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []
+        self._kept: dict[str, Seated] = {}
         self._least: dict[Shape, Amount] = {}
 
     # --- questions --------------------------------------------------------------------------
@@ -105,11 +106,33 @@ class Work:
             self.board.hold(one.shape, one.node, one.rows, one.sizes)
             self._held.append(one)
 
+    def hold_for(self, kept: Kept) -> None:
+        """Nobody but this job gets these seats."""
+        rows = np.array(kept.rows, dtype=np.int64)
+        node = int(self.snapshot.cards.node[rows[0]])
+        self._kept[kept.job] = Seated(kept.shape, node, rows, np.array(kept.sizes, dtype=np.int64), 1)
+        self.hold([self._kept[kept.job]])
+
+    def seat_kept(self, tenant: str, job: str) -> Seated | None:
+        """The job takes the seats that are kept for it; None where none are, or it cannot have them any more."""
+        seated = self._kept.pop(job, None)
+        if seated is None:
+            return None
+        self._held.remove(seated)
+        self.board.lift(seated.shape, seated.node, seated.rows, seated.sizes)
+        fit = self.fit(seated.shape)
+        if (fit.why[seated.rows] != FITS).any() or not self.covers(tenant, seated.shape, self.least(seated.shape)):
+            return None
+        self.board.take(fit, seated.node, seated.rows)
+        self.quotas.take(tenant, seated.rows, seated.shape.held_milli, seated.sizes)
+        return seated
+
     def lift(self) -> None:
         """Show again what is held."""
         for one in self._held:
             self.board.lift(one.shape, one.node, one.rows, one.sizes)
         self._held.clear()
+        self._kept.clear()
 
     def mark(self) -> Mark:
         return Mark(self.board.mark(), self.quotas.mark())
