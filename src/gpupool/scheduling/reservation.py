@@ -23,7 +23,7 @@ from gpupool.scheduling.timeline import (
     Hold,
     Jobs,
     Timeline,
-    expected_end,
+    expected_ends,
     owner_of,
 )
 
@@ -129,7 +129,7 @@ def hold(
     timeline.hold(Hold(taken, occurrence.start_ns, occurrence.end_ns, owner))
     left = {int(row): (int(m), int(s)) for row, m, s in zip(taken.rows, taken.milli, taken.sizes, strict=True)}
     for job in own:
-        end = expected_end(job, timeline.now_ns)
+        end = int(expected_ends([job], timeline.now_ns)[0])
         if end > occurrence.start_ns and (part := _part(left, job)) is not None:
             timeline.used(Hold(part, occurrence.start_ns, min(end, occurrence.end_ns), owner))
 

@@ -7,9 +7,10 @@ now, and nothing is computed at all. This module adds and compares numbers; it k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 
 import numpy as np
 
@@ -146,26 +147,33 @@ class Timeline:
         return counts
 
     def _add_running(self, jobs: list[Running]) -> None:
-        ends = [expected_end(job, self.now_ns) for job in jobs]
-        marks = [self._mark(owner_of(job.tenant, job.reservation), Kind.END) for job in jobs]
-        self._ends.append(np.array(ends, dtype=np.int64))
+        ends = expected_ends(jobs, self.now_ns)
+        marks = np.array(
+            [self._mark(owner_of(j.tenant, j.reservation), Kind.END) if j.reservation else 0 for j in jobs]
+        )
+        self._ends.append(ends)
         counts = [len(job.rows) for job in jobs]
-        columns = [_flat(values) for values in zip(*((j.rows, j.milli, j.sizes) for j in jobs), strict=True)]
-        if columns:
-            rows, milli, sizes = columns
-            self._cards.add(np.repeat(ends, counts), rows, milli, sizes, np.repeat(marks, counts))
-        for end, job, mark in zip(ends, jobs, marks, strict=True):
-            if job.rows and (job.shape.cpu_milli or job.shape.host_bytes):
-                node, cpu = self.cards.node[[job.rows[0]]], np.array([job.shape.cpu_milli])
-                self._nodes.add(end, node, cpu, np.array([job.shape.host_bytes]), mark)
+        rows, milli, sizes = (_flat(values) for values in _columns_of(jobs))
+        self._cards.add(np.repeat(ends, counts), rows, milli, sizes, np.repeat(marks, counts).astype(np.int64))
+        if self.cards.hosts is None:
+            return
+        hosted = np.array([i for i, job in enumerate(jobs) if job.rows], dtype=np.int64)
+        nodes = self.cards.node[np.array([jobs[i].rows[0] for i in hosted], dtype=np.int64)]
+        cpu = np.array([jobs[i].shape.cpu_milli for i in hosted], dtype=np.int64)
+        memory = np.array([jobs[i].shape.host_bytes for i in hosted], dtype=np.int64)
+        self._nodes.add(ends[hosted], nodes, cpu, memory, marks[hosted])
 
 
-def expected_end(job: Running, now_ns: int) -> int:
-    """When a job is expected to end; one that should have ended already is late by about as long again."""
-    if job.ends_ns is None:
-        return UNTOLD + job.started_ns
-    return job.ends_ns if job.ends_ns > now_ns else now_ns + max(GRACE_NS, now_ns - job.ends_ns)
+def expected_ends(jobs: Sequence[Running], now_ns: int) -> Ints:
+    """When each job is expected to end; one that should have ended already is late by about as long again."""
+    ends = np.array([UNTOLD + j.started_ns if j.ends_ns is None else j.ends_ns for j in jobs], dtype=np.int64)
+    late = now_ns - ends
+    return np.where(late < 0, ends, now_ns + np.maximum(GRACE_NS, late))
+
+
+def _columns_of(jobs: Sequence[Running]) -> tuple[Iterable[tuple[int, ...]], ...]:
+    return [job.rows for job in jobs], [job.milli for job in jobs], [job.sizes for job in jobs]
 
 
 def _flat(values: Iterable[tuple[int, ...]]) -> Ints:
-    return np.array([number for numbers in values for number in numbers], dtype=np.int64)
+    return np.fromiter(chain.from_iterable(values), dtype=np.int64)
