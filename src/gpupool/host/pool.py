@@ -23,6 +23,7 @@ from gpupool.fleet.tables import nodes
 from gpupool.host.cards import Cards, find_cards
 from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
+from gpupool.host.preemption import rules_from
 from gpupool.host.state import Marker, StateDir
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
@@ -148,7 +149,8 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
         os.umask(mask)
     counters.watch_writes(engine, counters.writes)
     store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ))
-    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs))
+    rules = rules_from(os.environ)
+    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs), rules=rules)
     services.tenancy.bootstrap()
     services.fleet.begin()
     services.allocations.start()

@@ -10,6 +10,7 @@ from gpupool.allocations.tables import jobs
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.server.config import Services
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import Accounts
@@ -17,13 +18,19 @@ from gpupool.tenancy.service import Tenancy
 
 
 def compose(
-    store: Store, *, owner_uid: int | None = None, logs: Logs | None = None, accounts: Accounts | None = None
+    store: Store,
+    *,
+    owner_uid: int | None = None,
+    logs: Logs | None = None,
+    accounts: Accounts | None = None,
+    rules: PreemptionRules = GENTLE,
 ) -> Services:
     """The services of one pool over its store; whoever calls begins and closes them."""
     tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
     fleet = Fleet(store)
     metering = Metering(store)
-    return Services(store, tenancy, fleet, metering, Allocations(store, tenancy, fleet, metering), logs)
+    allocations = Allocations(store, tenancy, fleet, metering, rules=rules)
+    return Services(store, tenancy, fleet, metering, allocations, logs)
 
 
 def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:

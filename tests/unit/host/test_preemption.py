@@ -1,0 +1,25 @@
+"""How hard a pool may preempt, as its server's environment says."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import BadOption
+from gpupool.host.preemption import rules_from
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
+
+
+def test_without_a_word_the_scheduler_s_own_rules_hold() -> None:
+    assert rules_from({"PATH": "/bin", "GPUPOOL_PREEMPT_AFTER": ""}) == GENTLE
+
+
+def test_each_limit_can_be_set_and_all_of_it_switched_off() -> None:
+    asked = {"GPUPOOL_PREEMPT_AFTER": "0", "GPUPOOL_PREEMPT_GRACE": "5", "GPUPOOL_PREEMPT_PER_HOUR": "3"}
+    assert rules_from(asked) == PreemptionRules(grace_s=5, per_hour=3, protected_s=0)
+    assert rules_from({"GPUPOOL_PREEMPT": "off"}).enabled is False
+
+
+@pytest.mark.parametrize("environ", [{"GPUPOOL_PREEMPT_AFTER": "5m"}, {"GPUPOOL_PREEMPT": "perhaps"}])
+def test_what_makes_no_sense_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(BadOption):
+        rules_from(environ)
