@@ -53,9 +53,15 @@ def pool() -> Cards:
     return cards("10x4xT4+6x8xL40S+2x2xH200+mixed:T4,L40S,L40S", status=status, hosts=(48_000, 256 * GIB))
 
 
-def begun(name: str, compiled: bool, made: Cards | None = None, order: np.ndarray | None = None) -> tuple[Free, Rater]:
+def begun(
+    name: str,
+    compiled: bool,
+    made: Cards | None = None,
+    order: np.ndarray | None = None,
+    expected: Expected = EXPECTED,
+) -> tuple[Free, Rater]:
     free = Free(made or pool(), order, compiled)
-    return free, POLICIES[name].start(free, EXPECTED, 42)
+    return free, POLICIES[name].start(free, expected, 42)
 
 
 Step = tuple[int, list[int]]
@@ -168,12 +174,22 @@ def scores_of(free: Free, rater: Rater) -> list[list[int]]:
     return found
 
 
+FORESEEN = {
+    "claims end": EXPECTED,
+    "nothing ends": replace(EXPECTED, returned_pct=0),
+    "a decayed memory": replace(EXPECTED, counts=tuple(count * 0.37 for count in EXPECTED.counts)),
+}
+
+
 @pytest.mark.parametrize("name", COSTLY)
-@pytest.mark.parametrize("seed", range(4))
-def test_the_kernel_decides_as_numpy_does_while_claims_come_and_go(kernel: Kernel, name: str, seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(len(pool().nodes))
+@pytest.mark.parametrize("foreseen", FORESEEN)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kernel_decides_as_numpy_does_while_claims_come_and_go(
+    kernel: Kernel, name: str, foreseen: str, seed: int
+) -> None:
+    order, expected = np.random.default_rng(seed).permutation(len(pool().nodes)), FORESEEN[foreseen]
     claims, ends = by_chance(seed, 400), range(60, 400, 2)
-    in_c, in_numpy = begun(name, True, order=order), begun(name, False, order=order)
+    in_c, in_numpy = (begun(name, compiled, order=order, expected=expected) for compiled in (True, False))
     assert lived(*in_c, claims, ends) == lived(*in_numpy, claims, ends)
     assert in_c[0].rows == in_numpy[0].rows, "as many cards were looked at"
 
