@@ -41,16 +41,18 @@ class Prices:
         self.toll = np.zeros(len(kinds), dtype=np.int64)
         self.price = np.zeros(len(self.count), dtype=np.int64)
         self._left = np.maximum(free.cells, 0).sum(axis=1)
-        self.whole = (free.cells >= WHOLE).sum(axis=1)
         self._read, self._moved, self.epoch = free.now(), 0, 0
         self._step = max(1, WHOLE * int(free.open.sum()) * STEP_PCT // 100)
+        self._most = WHOLE * int(free.places.cards.max(initial=0))
+        """One change moves no more than that."""
         self._set()
 
     def watch(self) -> int:
-        """The epoch, after a look at what has changed."""
-        if self._read != self._free.now():
-            self._look(self._free.changed(self._read))
-            self._read = self._free.now()
+        """The epoch, after a look at what has changed where it may be enough to set prices anew."""
+        now, read = self._free.now(), self._read
+        if now.epoch != read.epoch or self._moved + (now.position - read.position) * self._most >= self._step:
+            self._look(self._free.changed(read))
+            self._read = now
             if self._moved >= self._step:
                 self._set()
         return self.epoch
@@ -68,24 +70,26 @@ class Prices:
 
     def lost(self, nodes: Ints, fewer: Ints, cpu_milli: int) -> Ints:
         """Per node, the price of the slots that go with so many free cards (per node) and processors."""
-        kinds, whole, cpu = self._kinds.of_node[nodes], self.whole[nodes], self._free.cpu_milli[nodes]
+        kinds, whole, cpu = self._kinds.of_node[nodes], self._whole(nodes), self._free.cpu_milli[nodes]
         after = self.slots(np.maximum(whole - fewer, 0), cpu - cpu_milli, kinds)
         lost: Ints = (self.slots(whole, cpu, kinds) - after) @ self.price
         return lost
 
+    def _whole(self, nodes: Ints | slice = slice(None)) -> Ints:
+        whole: Ints = (self._free.cells[nodes] >= WHOLE).sum(axis=1)
+        return whole
+
     def _look(self, nodes: Ints) -> None:
-        cells = self._free.cells[nodes]
-        left = np.maximum(cells, 0).sum(axis=1)
+        left = np.maximum(self._free.cells[nodes], 0).sum(axis=1)
         self._moved += int(np.abs(left - self._left[nodes]).sum())
         self._left[nodes] = left
-        self.whole[nodes] = (cells >= WHOLE).sum(axis=1)
 
     def _set(self) -> None:
         """`coming`: how many times all that is expected will come while the rest of the pool fills."""
         self._moved = 0
         self.epoch += 1
         coming = int(self._left.sum()) / self._demand
-        there = self.slots(self.whole, self._free.cpu_milli, self._kinds.of_node).sum(axis=0)
+        there = self.slots(self._whole(), self._free.cpu_milli, self._kinds.of_node).sum(axis=0)
         for group, (often, slots) in enumerate(zip(self._often.tolist(), there.tolist(), strict=True)):
             short = chance_of_want(often * coming, often * coming, slots - 0.5)
             self.price[group] = round(WHOLE * int(self.count[group]) * short)
