@@ -19,15 +19,16 @@ from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import Snapshot, Waiting
-from tests.support.gang_builders import racked
-from tests.support.scheduling_builders import apply, cards, snapshot, waiting, whole
+from gpupool.scheduling.snapshot import Cards, Running, Snapshot, Waiting
+from tests.support.gang_builders import occupied, racked, running
+from tests.support.scheduling_builders import apply, cards, snapshot, tenant, waiting, whole
 
 NAME = "scheduling"
 PEER = "KAI-Scheduler's scale-test sample of 2026-07-03, with its API server"
 COMMAND = "python -m bench scheduling"
 TIMES = 5
 HEADS = 64
+HOUR = 3600 * 10**9
 
 
 def run(out: Path) -> list[Row]:
@@ -71,16 +72,23 @@ def _gang_of_512(level: str | None) -> Callable[[], None]:
 
 
 def _cannot_run() -> Callable[[], None]:
-    """One cycle over the whole queue from nothing: the sentence that a user gets who asks."""
-    full = {f"node-{node}/{card}": (WHOLE, 80 << 30) for node in range(1, 501) for card in range(8)}
+    """One cycle over the whole queue from nothing, every card held by a job of its own: the sentence for who asks."""
+    pool = cards("500x8xH100")
+    jobs = tuple(_job(pool, n) for n in range(len(pool)))
     gangs = [_gang(f"g{n}", 10, Within(), at=n) for n in range(4000)]
-    before = snapshot(cards("500x8xH100", used=full), *gangs)
+    before = replace(snapshot(occupied(pool, *jobs), *gangs, tenants={"other": tenant()}), running=jobs)
 
     def act() -> None:
-        answer = explain(before, gangs[-1], 10**9)
+        answer = explain(before, gangs[-1], HOUR)
         assert answer.sentence.startswith("10 of role worker must start together and none finds room")
 
     return act
+
+
+def _job(pool: Cards, n: int) -> Running:
+    """Of every second the end is known."""
+    job = running(pool, f"r{n}", pool.uuids[n], want=whole(), since=n)
+    return replace(job, ends_ns=2 * HOUR + n) if n % 2 else job
 
 
 def _fill() -> None:

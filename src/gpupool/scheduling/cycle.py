@@ -10,6 +10,7 @@ nobody else.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import Queue, Standing
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
-from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
+from gpupool.scheduling.snapshot import Effort, Placement, Plan, Running, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.scheduling.work import Seated, Work, placement
@@ -168,5 +169,7 @@ class Run:
 
 def _gangs(snapshot: Snapshot) -> dict[str, Missing]:
     """By id, what is missing of every gang that waits."""
-    node = snapshot.cards.node
-    return {w.gang.id: missing(w, snapshot.running, node) for w in snapshot.waiting if w.gang is not None}
+    node, running = snapshot.cards.node, defaultdict[str, list[Running]](list)
+    for job in snapshot.running:
+        running[job.gang].append(job)
+    return {w.gang.id: missing(w, running.get(w.gang.id, ()), node) for w in snapshot.waiting if w.gang is not None}

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
 from gpupool.scheduling import wording
+from gpupool.scheduling.feasible import FITS
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
 from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Start, Waiting
 from gpupool.scheduling.victims import SECOND, Budgets, PreemptionRules, Victim, of_lower_priority, together
 from gpupool.scheduling.work import Work
+
+MOST_IN_VAIN = 16
+"""After so many sorts of claims for which nothing was found, those behind them do not evict before they do."""
 
 
 class Evicting:
@@ -33,17 +39,19 @@ class Evicting:
         self._preemptor = Preemptor(work, self._budgets)
         self._victims: list[Victim] | None = None
         self._vain: set[Hashable] = set()
+        self._awaited = {job.leaving_for for job in work.snapshot.running}
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
         if not self._rules.enabled or not self._work.snapshot.running or not self._may(waiting, asked):
             return False
         claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
-        comes = any(one.leaving_for == job for one in self._work.snapshot.running)
-        if vain in self._vain and not comes:
+        comes = job in self._awaited
+        if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
             return False
         for candidates in self._rounds(waiting, asked):
-            if (candidates or comes) and (found := self._preemptor.find(claimant, candidates)):
+            worth = comes or self._budgets.could_free(candidates, self._short(waiting, asked))
+            if worth and (found := self._preemptor.find(claimant, candidates)):
                 self._note(claimant, found)
                 return True
         self._vain.add(vain)
@@ -63,6 +71,13 @@ class Evicting:
         if asked is not None and not asked.needed:
             return False
         return self._work.covers(waiting.tenant, waiting.shape, self._least(waiting, asked))
+
+    def _short(self, waiting: Waiting, asked: Missing | None) -> int:
+        """The compute that has to come back at least, in thousandths of a card."""
+        shapes = [waiting.shape] if asked is None else [role.shape for role in asked.roles.values()]
+        usable = np.logical_or.reduce([self._work.fit(shape).fixed == FITS for shape in shapes])
+        free = int(np.maximum(self._work.free.milli[usable], 0).sum())
+        return self._least(waiting, asked).gpu_milli - free
 
     def _least(self, waiting: Waiting, asked: Missing | None) -> Amount:
         return self._work.least(waiting.shape) if asked is None else least_amount(self._work, asked)

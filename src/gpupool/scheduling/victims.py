@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpupool.scheduling.snapshot import Running
 
@@ -49,21 +50,25 @@ class Victim:
     def tenant(self) -> str:
         return self.jobs[0].tenant
 
-    @property
+    @cached_property
+    def milli(self) -> int:
+        return sum(sum(job.milli) for job in self.jobs)
+
+    @cached_property
     def rows(self) -> list[int]:
         return [row for job in self.jobs for row in job.rows]
 
-    @property
+    @cached_property
     def priority(self) -> int:
         return max(job.priority for job in self.jobs)
 
-    @property
+    @cached_property
     def cost(self) -> int:
         """Lost milli-device-seconds."""
         each = zip(self.jobs, self.lost_seconds, strict=True)
         return sum(lost * sum(job.milli) for job, lost in each)
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, int, int, str]:
         """Cheapest first, then fewest jobs, then the one that started last."""
         return self.cost, len(self.jobs), -max(job.started_ns for job in self.jobs), self.jobs[0].job
@@ -109,10 +114,25 @@ class Budgets:
             asked[victim.tenant] += len(victim.jobs)
         return all(self._covers(tenant, count) for tenant, count in asked.items())
 
+    def could_free(self, victims: Iterable[Victim], milli: int) -> bool:
+        """Whether as many as may be evicted hold that much; an upper bound."""
+        held: dict[str, list[int]] = defaultdict(list)
+        for victim in victims:
+            held[victim.tenant].append(victim.milli)
+        most = 0
+        for tenant, each in held.items():
+            left = self._left(tenant)
+            most += sum(sorted(each, reverse=True)[: len(each) if left is None else left])
+        return bool(held) and most >= milli
+
     def use(self, victims: Iterable[Victim]) -> None:
         for victim in victims:
             self._used[victim.tenant] += len(victim.jobs)
 
     def _covers(self, tenant: str, count: int) -> bool:
+        left = self._left(tenant)
+        return left is None or count <= left
+
+    def _left(self, tenant: str) -> int | None:
         left = self._rules.left(tenant)
-        return left is None or self._used[tenant] + count <= left
+        return None if left is None else max(0, left - self._used[tenant])

@@ -6,8 +6,9 @@ from gpupool.base.units import GIB
 from gpupool.model.claim import Within
 from gpupool.model.quota import Amount
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.evicting import MOST_IN_VAIN
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Waiting
-from gpupool.scheduling.victims import PreemptionRules
+from gpupool.scheduling.victims import Budgets, PreemptionRules, together
 from tests.support.gang_builders import gang, nodes_of, occupied, racked, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
@@ -250,3 +251,21 @@ def test_a_borrower_of_higher_priority_evicts_none_that_is_inside_its_quota() ->
     views = {"nlp": tenant(0, None), "other": replace(before.tenants["other"], quota=tenant(4000).quota)}
     assert evicted(replace(before, waiting=(urgent,), tenants=views)) == []
     assert evicted(replace(before, waiting=(urgent,))) == ["old-3"]
+
+
+def test_after_many_claims_for_which_nothing_was_found_those_behind_them_do_not_evict() -> None:
+    def queue(vain: int) -> Snapshot:
+        large = (waiting(f"v{n}", want=shape(1000, (200 + n) * GIB), priority=200 - n) for n in range(vain))
+        return asked(one_each(cards("1xH200"), 1), *large, URGENT)
+
+    assert evicted(queue(MOST_IN_VAIN - 1)) == ["old-0"]
+    assert evicted(queue(MOST_IN_VAIN)) == []
+
+
+def test_a_budget_that_cannot_be_enough_ends_the_search_before_it_begins() -> None:
+    found = together([running(cards("2xH200"), f"j{n}", f"node-1/{n}", want=whole()) for n in range(2)], NOW)
+    budgets = Budgets(PreemptionRules(per_hour=1))
+    assert [budgets.could_free(found, milli) for milli in (0, 1000, 1001)] == [True, True, False]
+    budgets.use(found[:1])
+    assert not budgets.could_free(found, 1)
+    assert not Budgets(PreemptionRules()).could_free([], 0)
