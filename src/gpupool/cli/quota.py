@@ -142,7 +142,7 @@ def rows_of(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         depth[node["kind"], node["name"]] = at
         limits = node["limits"] or [None]
         for number, limit in enumerate(limits):
-            name = "  " * at + (node["name"] or "pool") if number == 0 else ""
+            name = "  " * at + (node["name"] or "pool")
             rows.append(
                 {"name": name, "node": node if number == 0 else None, "limit": limit, "held": _held(node, limit)}
             )
@@ -182,7 +182,7 @@ def _of_limit(name: str) -> Any:
 
 
 def _of_node(name: str, shown: Any) -> Any:
-    return lambda row: "" if row["node"] is None else shown(row["node"][name])
+    return lambda row: " " if row["node"] is None else shown(row["node"][name])
 
 
 COLUMNS = (

@@ -8,7 +8,17 @@ from typing import Any
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
 from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
-from gpupool.wire.people import PoolOut, QuotaOut, TenantOut, TokenOut, UserOut, WhoamiOut
+from gpupool.wire.people import (
+    PoolOut,
+    QuotaNodeOut,
+    QuotaOut,
+    QuotaTreeOut,
+    QuotaUseOut,
+    TenantOut,
+    TokenOut,
+    UserOut,
+    WhoamiOut,
+)
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
 from gpupool.wire.reservations import ReservationOut
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
@@ -119,6 +129,28 @@ def quota(**changes: Any) -> QuotaOut:
         "maximum_memory_bytes": None,
     }
     return QuotaOut(**{**facts, **changes})
+
+
+def quota_tree() -> dict[str, Any]:
+    def node(kind: Any, name: str, parent: str | None, **more: Any) -> QuotaNodeOut:
+        facts: dict[str, Any] = {"weight_milli": 1000, "limits": [], "held_milli": 0, "held_memory_bytes": 0}
+        shares: dict[str, Any] = {"share_percent": 0.0, "due_percent": 100.0, "past_card_hours": 0.0}
+        return QuotaNodeOut(kind=kind, name=name, parent=parent, **{**facts, **shares, **more})
+
+    def use(resource: str, nominal: int, held: int, borrowed: int = 0, lent: int = 0) -> QuotaUseOut:
+        facts: dict[str, Any] = {"borrowing": None, "lending": None, "held": held}
+        return QuotaUseOut(resource=resource, nominal=nominal, borrowed=borrowed, lent=lent, **facts)
+
+    lab = [use("gpu", 12_000, 6000), use("gpu:H200", 4000, 1000)]
+    nlp = [use("gpu", 4000, 6000, borrowed=2000), use("node", 1, 1)]
+    tree = [
+        node("pool", "", None, held_milli=7000, share_percent=43.75, past_card_hours=120.5),
+        node("cohort", "research", None, limits=lab, held_milli=6000, share_percent=37.5, due_percent=66.67),
+        node("tenant", "nlp", "research", limits=nlp, held_milli=6000, share_percent=37.5, due_percent=22.22),
+        node("tenant", "vision", "research", weight_milli=2000, limits=[use("gpu", 8000, 0, lent=2000)]),
+        node("tenant", "default", None, held_milli=1000, share_percent=6.25, due_percent=33.33),
+    ]
+    return QuotaTreeOut(nodes=tree).model_dump(mode="json")
 
 
 def pool() -> dict[str, Any]:
@@ -295,6 +327,7 @@ def answers() -> dict[str, Any]:
         "tenants": [tenant.model_dump(mode="json")],
         "tenants/nlp": tenant.model_dump(mode="json"),
         "tenants/nlp/quota": quota().model_dump(mode="json"),
+        "quotas": quota_tree(),
         "users": [one.model_dump(mode="json") for one in users],
         "tokens": [one.model_dump(mode="json") for one in tokens],
         "whoami": who.model_dump(mode="json"),

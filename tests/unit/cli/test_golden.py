@@ -75,6 +75,7 @@ LINES = {
     "tenants": "tenant list",
     "tenant": "tenant show nlp",
     "quota": "quota show nlp",
+    "quota-tree": "quota",
     "users": "user list",
     "tokens": "token list",
     "top": "top",
@@ -108,6 +109,7 @@ def test_output_says_what_it_said(
         ("whoami", "whoami"),
         ("show", "pool"),
         ("quota show nlp", "tenants/nlp/quota"),
+        ("quota", "quotas"),
     ],
 )
 def test_json_and_yaml_are_what_the_pool_said(

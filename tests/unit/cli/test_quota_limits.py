@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
-from gpupool.cli.quota_limits import changed
+import pytest
+
+from gpupool.base.errors import BadOption
+from gpupool.cli.quota_limits import branch_changes, changed, read_cells, read_model, read_weight
 
 UNLIMITED = {
     "nominal_milli": None,
@@ -28,3 +32,29 @@ def test_what_was_allowed_to_borrow_stays_when_the_guarantee_changes() -> None:
     known = {**UNLIMITED, "nominal_milli": 1000, "borrowing_milli": 500}
     assert changed(known, asked(nominal_milli="2"))["borrowing_milli"] == 500
     assert changed(known, asked(nominal_milli="2"))["borrowing_memory_bytes"] is None
+
+
+def test_limits_of_models_and_nodes_are_put_among_the_others() -> None:
+    known = {"others": [{"resource": "node", "nominal": 2, "borrowing": None, "lending": 0}]}
+    given = argparse.Namespace(models=["h200=4+2"], nodes=["none", "L40S=1"], weight="2.5", parent="None")
+    assert branch_changes(known, given) == {
+        "weight_milli": 2500,
+        "cohort": None,
+        "others": [
+            {"resource": "gpu:H200", "nominal": 4000, "borrowing": 2000, "lending": None},
+            {"resource": "node:L40S", "nominal": 1, "borrowing": None, "lending": 0},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(read_model, "H200"), (read_model, "=4"), (read_weight, "0"), (read_weight, "x")]
+)
+def test_what_makes_no_limit_is_refused(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(BadOption):
+        read(text)
+
+
+def test_a_number_of_nodes_is_whole() -> None:
+    with pytest.raises(BadOption, match="not a number of whole nodes"):
+        read_cells("node", "1.5")
