@@ -26,8 +26,11 @@ from gpupool.base.units import MIB, WHOLE, format_mib
 from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape, Sharing
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
+from gpupool.model.topology import LinkKind
 from gpupool.scheduling.admit import judge
-from gpupool.scheduling.snapshot import ClassKey, Waiting
+from gpupool.scheduling.admit_gang import judge_gang
+from gpupool.scheduling.domains import ladder
+from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Waiting
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.jobs import JobIn, ShapeIn
@@ -105,20 +108,16 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     shape = check_shape(body.shape)
     group, parts = _parts(body, shape)
     view = mirror.snapshot()
-    view_of = view.tenants[tenant.name]
-    for part in parts:
-        typed = body.shape.memory_typed if part.shape == shape else None
-        refuse(
-            judge(part.shape, view_of, view.cards, tenant_name=tenant.name, cohorts=view.cohorts, memory_typed=typed)
-        )
+    _check_level(shape, view.cards)
+    _check_together(body)
+    public_ids = tuple(new_id("j") for _ in range(parts[-1].first + parts[-1].count))
+    gang = None if group is None else Gang(new_id("g"), group, public_ids)
+    refuse(_judge(body, shape, gang, tenant.name, view))
     if body.reservation is not None:
         mirror.check_reservation(body.reservation, tenant.name)
-    _check_together(body)
-    count = parts[-1].first + parts[-1].count
-    public_ids = tuple(new_id("j") for _ in range(count))
+    count = len(public_ids)
     name = check_name(body.name, "job name") if body.name else _name_from(parts[0].command[0], public_ids[0])
     many = body.array is not None or group is not None
-    gang = None if group is None else Gang(new_id("g"), group, public_ids)
     return Submission(
         tenant_id=tenant.id,
         tenant=tenant.name,
@@ -138,6 +137,23 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         reservation=body.reservation,
         gang=gang,
     )
+
+
+def _judge(body: JobIn, shape: Shape, gang: Gang | None, tenant: str, view: Snapshot) -> Rejection | None:
+    """Why it can never be placed, or None."""
+    mine, cards = view.tenants[tenant], view.cards
+    if gang is not None:
+        return judge_gang(gang, mine, cards, tenant_name=tenant, cohorts=view.cohorts)
+    typed = body.shape.memory_typed
+    return judge(shape, mine, cards, tenant_name=tenant, cohorts=view.cohorts, memory_typed=typed)
+
+
+def _check_level(shape: Shape, cards: Cards) -> None:
+    """Raises BadOption for a level that neither machines nor this pool's labels know."""
+    known = [*(kind.value for kind in LinkKind if kind is not LinkKind.SYSTEM), *(one.name for one in ladder(cards))]
+    for level in (shape.within.required, shape.within.preferred):
+        if level is not None and level not in known:
+            raise BadOption(f"no node of this pool knows the level {level!r}", hint=f"one of: {', '.join(known)}")
 
 
 def _check_together(body: JobIn) -> None:

@@ -184,7 +184,7 @@ class Placer:
         """Why it waits, and what would help."""
         with self._cycle_lock:
             self.refresh()
-            snapshot = self._mirror.snapshot()
+            snapshot = self._snapshot()
             return explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
 
     def rejection(self, job: str) -> Rejection | None:
@@ -207,6 +207,7 @@ class Placer:
                     self._mirror.load_reservations(connection)
                 if cards:
                     self._mirror.load_cards(connection)
+                    self._starts = {}  # they name cards by their place in the list, which may be another now
                 if people:
                     self._mirror.load_tenants(connection)
 
@@ -220,7 +221,7 @@ class Placer:
             if not self._mirror.waiting_count():
                 self._rejections, self._starts = {}, {}
                 return Outcome(0, more=False)
-            snapshot = self._mirror.snapshot()
+            snapshot = self._snapshot()
             plan = self._plan(snapshot)
             self._rejections, self._starts = plan.rejections, plan.starts
             if not plan.placements and not plan.evictions:
@@ -243,7 +244,7 @@ class Placer:
             looked_again = False
             for _attempt in range(TRIES):
                 self.refresh()
-                plan = self._plan(self._mirror.snapshot(extra=arrival.waiting))
+                plan = self._plan(self._snapshot(arrival.waiting))
                 if not wait and len(_mine(arrival, plan)) < len(arrival.waiting.heads):
                     if looked_again:
                         raise self._no_room(arrival.waiting)
@@ -283,7 +284,7 @@ class Placer:
         self.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
-        snapshot = self._mirror.snapshot()
+        snapshot = self._snapshot()
         answer = explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
         sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
         return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
@@ -296,6 +297,11 @@ class Placer:
             seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
         )
         return plan
+
+    def _snapshot(self, extra: Waiting | None = None) -> Snapshot:
+        """The pool with what the last plan promised; `extra` is a claim that is not in the queue (yet)."""
+        promised = {key: start for key, start in self._starts.items() if start.reserved}
+        return replace(self._mirror.snapshot(extra), promised=promised)
 
     def _following(self, snapshot: Snapshot) -> Board:
         """The board that lives on from plan to plan; of whoever holds the cycle's lock."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from gpupool.scheduling.work import Work
 
 MOST_IN_VAIN = 16
 """After so many sorts of claims for which nothing was found, those behind them do not evict before they do."""
+
+
+_SEATS = attrgetter("rows"), attrgetter("sizes")
 
 
 class Evicting:
@@ -119,8 +123,9 @@ class Evicting:
         self._budgets.use(found.victims)
         self.evictions += evictions(found, claimant)
         self._work.hold(found.seats)
-        rows = tuple(row for seated in found.seats for row in seated.rows.tolist())
-        self.starts.setdefault(claimant.waiting.key, Start(self._gone_by(claimant), rows, reserved=True))
+        rows, sizes = (tuple(n for seated in found.seats for n in column(seated).tolist()) for column in _SEATS)
+        milli = tuple(seated.shape.held_milli for seated in found.seats for _ in seated.rows)
+        self.starts.setdefault(claimant.waiting.key, Start(self._gone_by(claimant), rows, True, milli, sizes))
 
     def _gone_by(self, claimant: Claimant) -> int:
         """When the last of those who leave for it has left, told now or before."""

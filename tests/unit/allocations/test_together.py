@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.allocations.tables import allocations, jobs
-from gpupool.base.errors import BadOption, NotFound, WrongState
+from gpupool.base.errors import BadOption, GpupoolError, NotFound, WrongState
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
 from gpupool.wire.fleet import WorkOut
-from gpupool.wire.jobs import GroupIn, RoleIn, ShapeIn
+from gpupool.wire.jobs import GroupIn, RoleIn, ShapeIn, WithinIn
 from tests.support.house import House
 
 SMALL = ShapeIn(gpu_milli=100, memory_bytes=GIB)
@@ -237,3 +237,33 @@ def test_a_gang_is_no_array_and_waits(house: House) -> None:
         gang(house, array=2)
     with pytest.raises(BadOption, match="--no-wait is for one job, not for a gang"):
         gang(house, wait=False)
+
+
+@pytest.mark.parametrize(
+    ("roles", "options", "message"),
+    [
+        ([RoleIn(name="w", count=7)], {"gpu_milli": 300}, "7 of role w must start together; with every card"),
+        ([RoleIn(name="w", count=3, minimum=3)], {"gpu_milli": 1000}, "3 of role w must start together"),
+    ],
+)
+def test_a_gang_larger_than_the_pool_is_refused_with_the_numbers(
+    house: House, roles: list[RoleIn], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(GpupoolError, match=message) as found:
+        gang(house, *roles, memory_gib=None, **options)
+    assert found.value.exit_code == 3
+    assert house.allocations.mirror.waiting_count() == 0
+
+
+def test_a_gang_that_would_grow_beyond_the_pool_starts_with_its_minimum(house: House) -> None:
+    items = gang(house, RoleIn(name="w", count=9, minimum=4), gpu_milli=500, memory_gib=None)
+    assert len(items) == 4
+    assert [items[0].env[key] for key in ("GPUPOOL_GANG_SIZE", "WORLD_SIZE")] == ["4", "4"]
+    assert sorted(states(house).values()) == ["pending"] * 5 + ["starting"] * 4
+
+
+def test_a_level_that_no_node_names_is_refused(house: House) -> None:
+    with pytest.raises(GpupoolError, match=r"no node of this pool says which .rack. it is in"):
+        house.submit(
+            name="t", gang=GroupIn(name="g", within=WithinIn(required="rack"), parts=[RoleIn(name="w", count=2)])
+        )
