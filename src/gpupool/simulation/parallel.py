@@ -28,14 +28,21 @@ def use_kernel(library: Path) -> bool:
     return kernel.adopt(library)
 
 
-def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, workers: int | None = None) -> list[R]:
-    """`work(piece, tell)` of every piece, in their order; `told` hears which part of all of it is done.
+def run_all(
+    work: Callable[[T, Tell], R],
+    pieces: Sequence[T],
+    told: Tell,
+    workers: int | None = None,
+    done: Callable[[R], None] = lambda _result: None,
+) -> list[R]:
+    """`work(piece, tell)` of every piece, in their order.
 
-    `work` is a function of a module and pieces can be pickled, for each may run in a process of its own.
+    `told` hears which part of all of it is done, `done` each result as it comes. `work` is a function of a module and
+    pieces can be pickled, for each may run in a process of its own.
     """
     number = min(len(pieces), workers or len(os.sched_getaffinity(0)))
     if number <= 1:
-        return [work(piece, _part_of(told, place, len(pieces))) for place, piece in enumerate(pieces)]
+        return [_alone(work, piece, _part_of(told, place, len(pieces)), done) for place, piece in enumerate(pieces)]
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
     said = context.Queue()
     with ProcessPoolExecutor(number, context, initializer=_begin, initargs=(said, kernel.adopted())) as pool:
@@ -45,7 +52,7 @@ def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, worke
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             futures = [pool.submit(_do, work, place, piece) for place, piece in enumerate(pieces)]
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            return _await(futures, said, told)
+            return _await(futures, said, told, done)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - before:
@@ -53,13 +60,19 @@ def run_all(work: Callable[[T, Tell], R], pieces: Sequence[T], told: Tell, worke
             raise
 
 
-def _await(futures: list[Future[R]], said: Any, told: Tell) -> list[R]:
+def _alone(work: Callable[[T, Tell], R], piece: T, tell: Tell, done: Callable[[R], None]) -> R:
+    result = work(piece, tell)
+    done(result)
+    return result
+
+
+def _await(futures: list[Future[R]], said: Any, told: Tell, heard: Callable[[R], None]) -> list[R]:
     parts = [0.0] * len(futures)
     left = set(futures)
     while left:
         done, left = wait(left, timeout=_SECONDS, return_when=FIRST_COMPLETED)
         for future in done:
-            future.result()
+            heard(future.result())
             parts[futures.index(future)] = 1.0
         while True:
             try:

@@ -8,9 +8,7 @@ is fragments. The scheduler's own working copy, rankings and policies decide, no
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -19,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from gpupool.model.claim import Shape
-from gpupool.scheduling import kernel, policies
+from gpupool.scheduling import policies
 from gpupool.scheduling.expected import Kinds, histogram, typical
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_fragmentation import Fragments
 from gpupool.scheduling.snapshot import Cards, Expected, Ints
 from gpupool.simulation.openb import Pods, read_nodes, read_pods
+from gpupool.simulation.parallel import Tell, run_all
 
 LEVELS = range(131)
 """Percent of the cluster's compute that has been asked for."""
@@ -80,11 +79,13 @@ def run(
     cards, pods = read_nodes(nodes), read_pods(trace)
     runs = [(name, seed) for name in names for seed in seeds]
     found: dict[tuple[str, int], Result] = {}
-    for result in _results(cards, pods, runs, min(workers or os.cpu_count() or 1, len(runs)), compiled):
+
+    def done(result: Result) -> None:
         found[result.policy, result.seed] = result
         if on_progress is not None:
             on_progress(len(found), len(runs), result)
-    return [found[one] for one in runs]
+
+    return run_all(_simulate, [(cards, pods, *one, compiled) for one in runs], lambda _part: None, workers, done)
 
 
 def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -92,19 +93,9 @@ def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [asdict(result) for result in results]
 
 
-def _results(
-    cards: Cards, pods: Pods, runs: Sequence[tuple[str, int]], workers: int, compiled: bool | None
-) -> Iterator[Result]:
-    if workers <= 1:
-        yield from (simulate(cards, pods, name, seed, compiled=compiled) for name, seed in runs)
-        return
-    with ProcessPoolExecutor(workers, initializer=kernel.adopt, initargs=(kernel.adopted(),)) as pool:
-        told = [pool.submit(simulate, cards, pods, name, seed, compiled=compiled) for name, seed in runs]
-        try:
-            yield from (one.result() for one in as_completed(told))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _simulate(one: tuple[Cards, Pods, str, int, bool | None], _tell: Tell) -> Result:
+    cards, pods, policy, seed, compiled = one
+    return simulate(cards, pods, policy, seed, compiled=compiled)
 
 
 def simulate(cards: Cards, pods: Pods, policy: str, seed: int, *, compiled: bool | None = None) -> Result:

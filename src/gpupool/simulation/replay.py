@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan
+from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Start
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import HEADS, Job, World
@@ -87,6 +87,7 @@ class Replay:
         self._judged: dict[tuple[object, str], Rejection | None] = {}
         self._expected = self._wakes = 0
         self._board: Board | None = None
+        self._promised: Mapping[ClassKey, Start] = {}
         self._evicted: deque[tuple[int, str]] = deque()
 
     def run(self, arrivals: Sequence[Arrival], now_ns: int = 0, progress: Progress | None = None) -> Outcome:
@@ -162,10 +163,11 @@ class Replay:
     def _decide(self, now_ns: int) -> None:
         """Cycles until one changes nothing, as the placer of a pool runs them."""
         while self.world.waiting_count:
-            snapshot = self.world.snapshot(now_ns)
+            snapshot = replace(self.world.snapshot(now_ns), promised=self._promised)
             self._board = self._board or Board(snapshot)
             plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self._rules(now_ns))
             self.outcome.cycles += 1
+            self._promised = plan.starts
             self.world.promised = plan.starts
             self._evict(plan.evictions, now_ns)
             self._place(plan.placements, now_ns)
