@@ -18,7 +18,6 @@ from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
-from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
 from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline, owner_of
 from gpupool.scheduling.work import Seated, Work
@@ -29,6 +28,12 @@ PATIENCE_NS = 600 * SECOND
 DEPTH = 1
 """So many heads that wait for the same cards are promised a start; each further one leaves less to fill gaps with."""
 
+SEARCHES = 32
+"""So many heads are looked at for a start in one cycle, whatever comes of it: a queue of thousands costs no more."""
+
+TRIED = 8
+"""So many gangs that found no room are tried without what is held, to tell them why."""
+
 FORECAST = 32
 """So many claims before a claim are placed in time, one by one, for its estimate; behind more, nobody can tell."""
 
@@ -38,12 +43,12 @@ class Ahead:
 
     def __init__(self, work: Work, gangs: Mapping[str, Missing], now_ns: int, depth: int = DEPTH) -> None:
         self.starts: dict[ClassKey, Start] = {}
-        self.kept_back: dict[ClassKey, Rejection] = {}
-        """Of classes for which there is room that is kept for others."""
         self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
         self._backfill: Backfill | None = None
         self._so_far: list[tuple[Taken, Waiting]] = []
         self._found_none: list[Waiting] = []
+        self._own: dict[ClassKey, Hold] = {}
+        self._searches = self._tried = 0
         if work.snapshot.reservations:
             self._begin()
 
@@ -77,17 +82,9 @@ class Ahead:
             return
         self._found_none.append(waiting)
         backfill = self._backfill or self._begin()
-        if all(int(most(fit, self._work.free, backfill.unscreened()).sum()) >= count for fit, count in parts):
-            self._note_kept_back(waiting, parts, backfill.timeline)
-        if backfill.due(parts, self._depth):
-            owner = owner_of(waiting.tenant, waiting.reservation)
-            collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
-            before = self._work.snapshot.promised.get(waiting.key)
-            hold = backfill.promise(
-                parts, waiting.seconds, partial(self._attempt, waiting), owner, collects=collects, before=before
-            )
-            if hold is not None and hold.start_ns > self._now_ns:
-                self.starts[waiting.key] = start_of(hold)
+        if self._searches < SEARCHES and backfill.due(parts, self._depth):
+            self._searches += 1
+            self._promise(backfill, waiting, parts)
 
     @contextmanager
     def due(self, waiting: Waiting) -> Iterator[bool]:
@@ -117,9 +114,13 @@ class Ahead:
         return None if mine is None else Start(mine[0], tuple(mine[1].rows.tolist()))
 
     def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
-        """With the true reason where there is room that a class may not have."""
-        behind = {key for key, said in rejections.items() if said.dominant is Reason.BEHIND}
-        return {key: self.kept_back.get(key, said) if key in behind else said for key, said in rejections.items()}
+        """With the true reason where there is room that a class may not have; nothing is out of sight any more."""
+        told = dict(rejections)
+        for waiting in self._found_none if self.held() is not None else ():
+            hold = self._kept_from(waiting) if waiting.key in told else None
+            if hold is not None and self._has_room(waiting, told[waiting.key]):
+                told[waiting.key] = _kept_back(waiting, hold, self._now_ns)
+        return told
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -141,6 +142,23 @@ class Ahead:
         attempt = partial(self._attempt, waiting)
         found = earliest(backfill.timeline, free, self._parts(waiting), waiting.seconds, attempt, owner)
         return found if found is not None and found[0] < UNTOLD else None
+
+    def _promise(self, backfill: Backfill, waiting: Waiting, parts: Parts) -> None:
+        collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
+        before, attempt = self._work.snapshot.promised.get(waiting.key), partial(self._attempt, waiting)
+        owner = owner_of(waiting.tenant, waiting.reservation)
+        hold = backfill.promise(parts, waiting.seconds, attempt, owner, collects=collects, before=before)
+        if hold is not None:
+            self._own[waiting.key] = hold
+        if hold is not None and hold.start_ns > self._now_ns:
+            self.starts[waiting.key] = start_of(hold)
+
+    def _has_room(self, waiting: Waiting, said: Rejection) -> bool:
+        """Whether it would sit somewhere if nothing were held. Gangs are tried, the first TRIED of them."""
+        if waiting.gang is None or said.dominant is Reason.BEHIND:
+            return said.dominant is Reason.BEHIND
+        self._tried += 1
+        return self._tried <= TRIED and self._attempt(waiting) is not None
 
     def _begin(self) -> Backfill:
         snapshot, free = self._work.snapshot, self._work.free
@@ -175,13 +193,20 @@ class Ahead:
         finally:
             self._work.rollback(mark)
 
-    def _note_kept_back(self, waiting: Waiting, parts: Parts, timeline: Timeline) -> None:
-        could = np.logical_or.reduce([fit.possible for fit, _ in parts])
+    def _kept_from(self, waiting: Waiting) -> Hold | None:
+        """The earliest of the holds that its run would meet on cards that it could use; its own is none of them."""
+        if self._backfill is None:
+            return None
+        timeline, could = self._backfill.timeline, self._could_use(waiting)
         until, owner = timeline.until(waiting.seconds), owner_of(waiting.tenant, waiting.reservation)
-        holds = [hold for hold in timeline.holds if hold.start_ns < until and could[hold.taken.rows].any()]
-        if holds := [hold for hold in holds if not owner or hold.owner != owner]:
-            first = min(holds, key=lambda hold: hold.start_ns)
-            self.kept_back[waiting.key] = _kept_back(waiting, first, self._now_ns)
+        met = [hold for hold in timeline.holds if hold.start_ns < until and could[hold.taken.rows].any()]
+        own = self._own.get(waiting.key)
+        others = [hold for hold in met if hold is not own and (not owner or hold.owner != owner)]
+        return min(others, key=lambda hold: hold.start_ns, default=None)
+
+    def _could_use(self, waiting: Waiting) -> Bools:
+        could: Bools = np.logical_or.reduce([fit.possible for fit, _ in self._parts(waiting)])
+        return could
 
 
 def taken_by(seated: Sequence[Seated]) -> Taken:

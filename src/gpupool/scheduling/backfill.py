@@ -54,11 +54,6 @@ class Backfill:
             self._add(self._hidden, 1)
             self._hidden = None
 
-    def unscreened(self) -> Columns:
-        """What is free, held for somebody or not."""
-        now = free_columns(self.free)
-        return now if self._hidden is None else now.given(self._hidden)
-
     @contextmanager
     def only(self, start: Start) -> Iterator[None]:
         """For now, what that start keeps is all that is in sight."""

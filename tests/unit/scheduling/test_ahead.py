@@ -1,9 +1,12 @@
 from dataclasses import replace
 
+import pytest
+
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape
 from gpupool.model.gang import Gang, Group, Role
-from gpupool.scheduling.ahead import FORECAST, PATIENCE_NS
+from gpupool.scheduling import backfill
+from gpupool.scheduling.ahead import FORECAST, PATIENCE_NS, SEARCHES
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
@@ -96,6 +99,19 @@ def test_a_gang_is_promised_a_start_as_a_claim_is_and_what_ends_in_time_passes_i
     found = plan(snapshot(columns, gang, small("short", 100), small("long", 101)), jobs)
     assert placed(found) == ["short"]
     assert found.starts[gang.key].at_ns == 100 * SECOND
+
+
+def test_a_gang_that_may_not_have_the_room_there_is_is_told_for_whom_it_is_kept() -> None:
+    columns, _ = pool()
+    role = Role("worker", whole(), 2, 2)
+    gang = replace(waiting("g.0", "g.1", want=whole()), gang=Gang("g", Group("g", (role,)), ("g.0", "g.1")))
+    demo = reserved("demo", 100, 500, want=whole(2), tenant="vision")
+    said = plan(snapshot(columns, gang), [], reservations=(demo,)).rejections[gang.key]
+    assert said.dominant is Reason.RESERVED
+    assert said.sentence == (
+        "what is free is kept for a reservation of another tenant from 1970-01-01T00:01:40Z on,"
+        " and this claim has no known end"
+    )
 
 
 def test_heads_that_wait_for_different_cards_are_each_promised_a_start() -> None:
@@ -204,3 +220,19 @@ def test_a_gang_keeps_the_seats_it_was_promised_where_looking_anew_finds_it_none
         "node-1/0",
         "node-1/1",
     ]
+
+
+def test_only_so_many_heads_are_looked_at_however_long_the_queue_is() -> None:
+    columns, jobs = pool(None)
+    searched = []
+    queue = [replace(waiting(f"j{n:03}", want=whole(2), at=0), seconds=n) for n in range(3 * SEARCHES)]
+    original = backfill.earliest
+
+    def counted(*arguments, **more):
+        searched.append(arguments)
+        return original(*arguments, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(backfill, "earliest", counted)
+        plan(snapshot(columns, *queue), jobs)
+    assert len(searched) == SEARCHES
