@@ -93,7 +93,8 @@ class Ahead:
         if start is None or not start.reserved or start.at_ns > self._now_ns:
             yield False
             return
-        with (self._backfill or self._begin()).only(start):
+        backfill, owner = self._backfill or self._begin(), owner_of(waiting.tenant, waiting.reservation)
+        with backfill.only(start, backfill.timeline.until(waiting.seconds), owner):
             yield True
 
     def estimate(self, waiting: Waiting) -> Start | None:

@@ -55,11 +55,11 @@ class Backfill:
             self._hidden = None
 
     @contextmanager
-    def only(self, start: Start) -> Iterator[None]:
-        """For now, what that start keeps is all that is in sight."""
+    def only(self, start: Start, until_ns: int, owner: str = "") -> Iterator[None]:
+        """For now, what that start keeps is all that is in sight, without what is held for others until then."""
         self.lift()
         now = free_columns(self.free)
-        kept = now.only(kept_by(start))
+        kept = self.timeline.spare(now, until_ns, owner).only(kept_by(start))
         milli, sizes = np.maximum(now.milli - kept.milli, 0), np.maximum(now.sizes - kept.sizes, 0)
         rows = np.flatnonzero((milli > 0) | (sizes > 0))
         self._hidden = Taken(rows, milli[rows], sizes[rows])
