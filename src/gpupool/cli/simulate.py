@@ -112,7 +112,7 @@ def _question(options: argparse.Namespace) -> Question:
     nodes = source.nodes(options.nodes)
     names = ALL if options.policy == "all" else (options.policy or DEFAULT_POLICY).split(",")
     policies = tuple(dict.fromkeys(names))
-    return Question(nodes, policies, seeds_of(options.seeds), source.trace, source.synthetic)
+    return Question(nodes, policies, seeds_of(options.seeds), source.trace, source.synthetic, source.shapes)
 
 
 def keep(folder: str, found: Any, html: str) -> None:

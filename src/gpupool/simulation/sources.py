@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpupool.base.errors import BadTrace
+from gpupool.model.claim import Shape
 from gpupool.simulation import eventlog, sample, synthetic, trace
+from gpupool.simulation.columns import header_of
 from gpupool.simulation.nodes import read_nodes, read_text
+from gpupool.simulation.openb import read_pods
 from gpupool.simulation.synthetic import Parameters
 from gpupool.simulation.trace import Node, Trace
 
@@ -17,6 +21,7 @@ class Source:
 
     trace: Trace | None = None
     synthetic: Parameters | None = None
+    shapes: tuple[Shape, ...] = ()
     own: str = ""
 
     def nodes(self, given: str | None) -> tuple[Node, ...]:
@@ -34,15 +39,28 @@ def read_trace(given: str) -> Source:
     if given == "sample":
         return Source(trace=sample.sample(), own=sample.NODES)
     if kind == "synthetic":
-        parameters = synthetic.parse(rest)
+        listed = [part for part in rest.split(",") if part.startswith("shapes=")]
+        parameters = synthetic.parse(",".join(part for part in rest.split(",") if part not in listed))
         whole, odd = divmod(parameters.cards, parameters.cards_per_node)
         sizes = [f"{whole}x{parameters.cards_per_node}xH200"] * bool(whole) + [f"{odd}xH200"] * bool(odd)
-        return Source(synthetic=parameters, own=",".join(sizes))
+        shapes = _shapes(listed[-1].removeprefix("shapes=")) if listed else ()
+        return Source(synthetic=parameters, shapes=shapes, own=",".join(sizes))
     return Source(trace=_read_file(given))
+
+
+def _shapes(path: str) -> tuple[Shape, ...]:
+    """What the pods of an openb list ask for, one by one; pods without a card, which ask for no card-time, left out."""
+    pods = read_pods(Path(path))
+    return tuple(pods.shapes[number] for number in pods.of.tolist() if pods.shapes[number].count)
 
 
 def _read_file(path: str) -> Trace:
     text = read_text(path)
+    if "num_gpu" in header_of(text):
+        raise BadTrace(
+            f"{path} is an openb list, whose times are no load to replay",
+            hint=f"--protocol fgd, or with made-up times: synthetic:shapes={path},cards=6212,days=1",
+        )
     if eventlog.looks_like(text):
         return eventlog.read_events(path, text)
     return trace.read_csv(path, text)

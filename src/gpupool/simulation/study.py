@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from gpupool.model.claim import Shape
 from gpupool.model.quota import UNLIMITED, WEIGHT, Amount
 from gpupool.scheduling.policies import DEFAULT, named
 from gpupool.scheduling.snapshot import Snapshot, TenantView
@@ -31,6 +32,8 @@ class Question:
     seeds: tuple[int, ...]
     trace: Trace | None = None
     synthetic: Parameters | None = None
+    shapes: tuple[Shape, ...] = ()
+    """What jobs of a made-up trace ask for, if not what its parameters say."""
 
     @property
     def source(self) -> str:
@@ -82,7 +85,7 @@ def trace_of(question: Question, seed: int) -> Trace:
     if question.trace is not None:
         return question.trace
     assert question.synthetic is not None
-    return generate(replace(question.synthetic, seed=seed))
+    return generate(replace(question.synthetic, seed=seed), question.shapes)
 
 
 def beginning(trace: Trace, nodes: Sequence[Node], policy: str) -> Snapshot:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from gpupool.base.errors import BadTrace
@@ -61,11 +61,14 @@ class Parameters:
     """Tenants `team-1`, `team-2`, ... of weights 1, 2, ..., which ask for equal parts."""
 
 
-def generate(parameters: Parameters) -> Trace:
-    """The trace. Raises BadTrace for parameters that make no sense together."""
+def generate(parameters: Parameters, shapes: Sequence[Shape] = ()) -> Trace:
+    """The trace. With `shapes` each job asks for one of them instead of what the parameters say of kinds.
+
+    Raises BadTrace for parameters that make no sense together.
+    """
     _check(parameters)
     draw = random.Random(parameters.seed)
-    jobs = list(_jobs(parameters, draw))
+    jobs = list(_jobs(parameters, draw, shapes))
     times = sorted(_instant(parameters, draw) for _ in jobs)
     arrivals = [replace(job, at_ns=at * NS) for job, at in zip(jobs, times, strict=True)]
     weights = {f"team-{n}": n for n in range(1, parameters.tenants + 1)}
@@ -127,7 +130,7 @@ def _check(parameters: Parameters) -> None:
         raise BadTrace(f"synthetic: low_pct + high_pct is {parameters.low_pct + parameters.high_pct}, more than 100")
 
 
-def _jobs(parameters: Parameters, draw: random.Random) -> Iterator[Arrival]:
+def _jobs(parameters: Parameters, draw: random.Random, shapes: Sequence[Shape]) -> Iterator[Arrival]:
     """As many jobs as it takes to ask for the load, not yet in time."""
     wanted = parameters.load_pct * parameters.cards * parameters.days * _DAY * NS * WHOLE // 100
     number = asked = 0
@@ -135,13 +138,14 @@ def _jobs(parameters: Parameters, draw: random.Random) -> Iterator[Arrival]:
         number += 1
         if number > MOST_JOBS:
             raise BadTrace(f"synthetic: this makes more than {MOST_JOBS} jobs", hint="fewer days, or longer jobs")
-        one = _job(parameters, draw, number)
+        one = _job(parameters, draw, number, shapes)
         asked += one.shape.gpu_milli * one.shape.count * one.members * one.run_ns
         yield one
 
 
-def _job(parameters: Parameters, draw: random.Random, number: int) -> Arrival:
-    shape, members = _shape(parameters, draw)
+def _job(parameters: Parameters, draw: random.Random, number: int, shapes: Sequence[Shape]) -> Arrival:
+    given = shapes[int(draw.random() * len(shapes))] if shapes else None
+    shape, members = (given, 1) if given else _shape(parameters, draw)
     seconds = _duration(parameters, draw)
     priority = _priority(parameters, draw)
     limit = _limit(seconds, draw) if _of_hundred(draw) < parameters.limit_pct else None

@@ -10,6 +10,7 @@ from gpupool.base.errors import BadTrace, UnknownModel
 from gpupool.base.units import MIB
 from gpupool.simulation.nodes import UNKNOWN_MIB, read_nodes, read_table, size_of
 from gpupool.simulation.sources import read_trace
+from gpupool.simulation.synthetic import generate
 from gpupool.simulation.trace import Node
 
 HEAD = "sn,cpu_milli,memory_mib,gpu,model"
@@ -66,3 +67,15 @@ def test_a_trace_without_nodes_asks_for_them(tmp_path: Path) -> None:
     file.write_text("arrival_seconds,gpu_milli,seconds\n0,300,1\n")
     with pytest.raises(BadTrace, match="no nodes of its own"):
         read_trace(str(file)).nodes(None)
+
+
+def test_an_openb_list_gives_shapes_to_made_up_times_and_is_no_load_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "pods.csv"
+    file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,4000,1024,1,250\nb,9000,1024,0,0\n")
+    with pytest.raises(BadTrace, match="openb list, whose times are no load") as caught:
+        read_trace(str(file))
+    assert "synthetic:shapes=" in caught.value.hint
+    source = read_trace(f"synthetic:shapes={file},days=1,cards=2")
+    assert source.synthetic is not None
+    arrivals = generate(source.synthetic, source.shapes).arrivals
+    assert {(one.shape.gpu_milli, one.shape.cpu_milli) for one in arrivals} == {(250, 4000)}
