@@ -53,6 +53,12 @@ class Evicting:
         comes = job in self._awaited
         if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
             return False
+        if not self._covered(waiting, asked):
+            if back := self._preemptor.take_back(claimant, self._back(waiting, asked)):
+                self._note(claimant, back)
+                return True
+            self._vain.add(vain)
+            return False
         for candidates in self._rounds(waiting, asked):
             worth = comes or self._budgets.could_free(candidates, self._short(waiting, asked))
             if worth and (found := self._preemptor.find(claimant, candidates)):
@@ -71,9 +77,16 @@ class Evicting:
         return told
 
     def _may(self, waiting: Waiting, asked: Missing | None) -> bool:
-        """A tenant's own quota is no reason to evict, and nobody leaves for members beyond a gang's minimum."""
+        """A tenant's own maximum is no reason to evict, and nobody leaves for members beyond a gang's minimum.
+
+        A cohort's is one, for a claim inside what its tenant is guaranteed: others in the cohort have borrowed it.
+        """
         if asked is not None and not asked.needed:
             return False
+        least = self._least(waiting, asked)
+        return self._covered(waiting, asked) or not self._work.quotas.borrows(waiting.tenant, waiting.shape, least)
+
+    def _covered(self, waiting: Waiting, asked: Missing | None) -> bool:
         return self._work.covers(waiting.tenant, waiting.shape, self._least(waiting, asked))
 
     def _short(self, waiting: Waiting, asked: Missing | None) -> int:
@@ -100,10 +113,16 @@ class Evicting:
         yield lower
         if not quotas.tree.resources:
             return
-        lots, by_job = quotas.reclaimable(waiting.tenant, waiting.shape, least, running), _by_job(every)
-        back = [by_job[lot.jobs[0].job] for lot in lots if lot.jobs[0].job in by_job]
+        back = self._back(waiting, asked)
         for count in _doubled(len(back)):
             yield list({id(victim): victim for victim in (*lower, *back[:count])}.values())
+
+    def _back(self, waiting: Waiting, asked: Missing | None) -> list[Victim]:
+        """Who runs on quota that the claimant's tenant may take back, in order."""
+        quotas, running = self._work.quotas, self._work.snapshot.running
+        lots = quotas.reclaimable(waiting.tenant, waiting.shape, self._least(waiting, asked), running)
+        by_job = _by_job(self._all())
+        return [by_job[lot.jobs[0].job] for lot in lots if lot.jobs[0].job in by_job]
 
     def _all(self) -> list[Victim]:
         """Everybody who is not told to leave, and does not sit where somebody is promised a seat."""

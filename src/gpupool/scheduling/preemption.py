@@ -8,6 +8,7 @@ until then its seats are kept for it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,6 +63,19 @@ class Preemptor:
             victims = self._needed(claimant, victims)
             seats = self._proven(claimant, victims) if victims else ()
             return Preemption(tuple(victims), seats) if seats else None
+        finally:
+            self._work.rollback(mark)
+
+    def take_back(self, claimant: Claimant, back: Sequence[Victim]) -> Preemption | None:
+        """The fewest of these, in order, that have to leave so that quota and cards suffice; None if all do not."""
+        mark = self._work.mark()
+        try:
+            self._work.release(job for job in self._work.snapshot.running if job.leaving_for == claimant.job)
+            enough = bisect_left(range(len(back) + 1), True, key=lambda n: bool(self._proven(claimant, back[:n])))
+            if enough > len(back) or not self._budgets.allow(back[:enough]):
+                return None
+            victims = self._needed(claimant, list(back[:enough]))
+            return Preemption(tuple(victims), self._proven(claimant, victims))
         finally:
             self._work.rollback(mark)
 

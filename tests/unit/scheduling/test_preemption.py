@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Within
-from gpupool.model.quota import Amount
+from gpupool.model.quota import Amount, Branch
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.evicting import MOST_IN_VAIN
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Waiting
@@ -269,3 +269,13 @@ def test_a_budget_that_cannot_be_enough_ends_the_search_before_it_begins() -> No
     budgets.use(found[:1])
     assert not budgets.could_free(found, 1)
     assert not Budgets(PreemptionRules()).could_free([], 0)
+
+
+def test_what_siblings_borrowed_of_a_full_cohort_is_taken_back_though_cards_are_free() -> None:
+    before = _borrowers(1)
+    pool = one_each(cards("6xH200"), 9, 8, 7, 6, preemptible=False)
+    views = {name: replace(view, cohort="lab") for name, view in before.tenants.items()}
+    lab = {"lab": Branch(None, tenant(4000).quota)}
+    full = replace(before, cards=pool[0], running=pool[1], tenants=views, cohorts=lab)
+    assert evicted(full) == ["old-3"]
+    assert evicted(replace(full, tenants=views | {"nlp": replace(views["nlp"], quota=tenant(0, None).quota)})) == []
