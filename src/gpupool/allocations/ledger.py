@@ -54,7 +54,13 @@ _PENDING = (
 _START_JOBS = (
     jobs.update()
     .where(jobs.c.id.in_(sa.bindparam("ids", expanding=True)))
-    .values(state=JobState.STARTING, reason="", placed_ns=sa.bindparam("placed"), generation=jobs.c.generation + 1)
+    .values(
+        state=JobState.STARTING,
+        reason="",
+        moving_to=sa.null(),
+        placed_ns=sa.bindparam("placed"),
+        generation=jobs.c.generation + 1,
+    )
 )
 _TAKE_CARD = (
     devices.update()

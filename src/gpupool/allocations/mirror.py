@@ -22,12 +22,14 @@ import sqlalchemy as sa
 from gpupool.allocations.columns import cards_of, read_rows
 from gpupool.allocations.held import Held, read_held
 from gpupool.allocations.learnt import Learnt
+from gpupool.allocations.moving import read_moving
 from gpupool.allocations.notes import CardNote, Granted, HostNote
 from gpupool.allocations.past_use import PastUse
 from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import NotFound
 from gpupool.base.units import WHOLE
+from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Branch, Quota
@@ -38,6 +40,7 @@ from gpupool.scheduling.snapshot import (
     Cards,
     CardStatus,
     ClassKey,
+    Kept,
     Running,
     Snapshot,
     TenantView,
@@ -69,6 +72,7 @@ class Mirror:
         self._gangs: dict[str, Gang] = {}
         self._held: dict[str, Held] = {}
         self._running: dict[str, Running] = {}
+        self._moving: dict[str, tuple[Seat, ...]] = {}
         self._reservations: tuple[Reservation, ...] = ()
         self._learnt = Learnt()
         self._cohorts: Mapping[str, Branch] = {}
@@ -94,6 +98,7 @@ class Mirror:
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
+            self._moving = read_moving(connection)
 
     def load_cards(self, connection: sa.Connection) -> None:
         rows = read_rows(connection)
@@ -137,6 +142,7 @@ class Mirror:
     def dequeue(self, gone: Iterable[str]) -> None:
         with self.lock:
             for job in gone:
+                self._moving.pop(job, None)
                 key = self._key_of.pop(job, None)
                 if key is not None:
                     self._queue[key].pop(job, None)
@@ -199,6 +205,18 @@ class Mirror:
             if (held := self._held.get(job)) is not None:
                 self._learnt.ran(held.tenant, held.name, held.shape, seconds)
 
+    def note_moving(self, moving: Mapping[str, tuple[Seat, ...]]) -> None:
+        """Jobs that leave their seats for these."""
+        with self.lock:
+            self._moving |= moving
+            self.note_leaving(moving, {job: job for job in moving})
+
+    def note_ended(self, gone: Iterable[str]) -> None:
+        """Jobs that will hold nothing any more: nothing is kept for them."""
+        with self.lock:
+            for job in gone:
+                self._moving.pop(job, None)
+
     def note_claim(self, shape: Shape, count: int) -> None:
         with self.lock:
             self._learnt.claimed(shape, count)
@@ -254,7 +272,17 @@ class Mirror:
                 self._reservations,
                 self._learnt.expected,
                 cohorts=self._cohorts,
+                kept=tuple(kept for job in self._moving if (kept := self._kept(job)) is not None),
             )
+
+    def _kept(self, job: str) -> Kept | None:
+        """The seats that are kept for a job that moves; None while one of their cards is not there."""
+        seats, held, key = self._moving[job], self._held.get(job), self._key_of.get(job)
+        rows = [index for seat in seats if (index := self._index.get(seat.device)) is not None]
+        shape = held.shape if held else key.shape if key else None
+        if shape is None or len(rows) < len(seats):
+            return None
+        return Kept(job, shape, tuple(rows), tuple(seat.memory_bytes for seat in seats))
 
     def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
         gang = self._gangs.get(key.gang)

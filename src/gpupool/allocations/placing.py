@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from gpupool.allocations import together
@@ -210,6 +211,14 @@ class Placer:
                     self._starts = {}  # they name cards by their place in the list, which may be another now
                 if people:
                     self._mirror.load_tenants(connection)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[Snapshot]:
+        """The pool as it is now; nothing is placed until the block ends."""
+        with self._cycle_lock:
+            self.refresh()
+            yield self._mirror.snapshot()
+        self._now()
 
     # --- acting --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import inserting, intake, progress, reading, reserving
+from gpupool.allocations import defragmenting, inserting, intake, progress, reading, reserving
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
@@ -37,6 +37,7 @@ from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
+from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
 from gpupool.wire.people import QuotaTreeOut
@@ -164,6 +165,17 @@ class Allocations:
         """What the pool could still give, as it is now."""
         self.placer.refresh()
         return capacity(self.mirror.snapshot())
+
+    # --- moving -----------------------------------------------------------------------------
+
+    def plan_defrag(self, asked: DefragIn) -> DefragOut:
+        """What to move so that whole cards of one node come free together. Moves nothing."""
+        self.placer.refresh()
+        return defragmenting.plan(self.store, self.mirror, asked)
+
+    def move(self, asked: MovesIn) -> MovesOut:
+        """Make these moves, all or none. Raises NotFound, WrongState, Conflict."""
+        return defragmenting.apply(self.store, self.mirror, self.placer, asked)
 
     def queue_counts(self) -> dict[str, int]:
         """Live jobs by state."""
@@ -344,6 +356,7 @@ class Allocations:
         if told.requeued:
             self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)
+        self.mirror.note_ended(told.ended)
         self._used_at_resize |= told.used
         for job, used in told.used.items():
             if used is not None:

@@ -33,9 +33,10 @@ STOP_REASONS = {
     "launcher": "its gang's launcher is done",
     "preempted": "preempted for a claim of higher priority",
     "recovered": "its card or node is not well",
+    "moved": "moved to other cards",
     "regrouped": "another member of its gang has to wait again",
 }
-SENT_BACK = frozenset({"preempted", "recovered", "regrouped"})
+SENT_BACK = frozenset({"preempted", "recovered", "regrouped", "moved"})
 """Reasons for a stop after which the job waits again."""
 LOST_TIMES = 3
 """So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""

@@ -47,6 +47,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Planning",
         (
             ("simulate", "try placement policies on a trace, with no pool and no card"),
+            ("defrag", "which jobs to move so that whole nodes come free"),
             ("whatif", "what the queue would come to with other nodes, policy or quotas"),
         ),
     ),

@@ -64,6 +64,9 @@ class Mover:
     def __init__(self, snapshot: Snapshot, now_ns: int, block: int | None) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.free = Free(snapshot.cards)
+        for kept in snapshot.kept:
+            rows = np.array(kept.rows, dtype=np.int64)
+            self.free.take(int(snapshot.cards.node[rows[0]]), rows, kept.shape.held_milli, np.array(kept.sizes))
         self.jobs = snapshot.running
         self.rows = [np.array(job.rows, dtype=np.int64) for job in self.jobs]
         self.cleared = np.zeros(len(snapshot.cards.nodes), dtype=np.bool_)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 
 from fastapi import APIRouter, FastAPI
 
+from gpupool.allocations.defrag_routes import router as defrag_router
 from gpupool.allocations.planning import router as planning_router
 from gpupool.allocations.reservation_routes import router as reservation_router
 from gpupool.allocations.routes import router as allocations_router
@@ -46,6 +47,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(allocations_router),
     Mount(planning_router),
     Mount(reservation_router),
+    Mount(defrag_router),
     Mount(metrics_router, ""),
 )
 """Every router of the API. A new room adds one line."""

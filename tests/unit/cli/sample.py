@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.wire.capacity import CapacityOut, ModelRoom
+from gpupool.wire.defrag import DefragOut, MoveOut
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
 from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
 from gpupool.wire.people import (
@@ -263,6 +264,20 @@ def explained() -> dict[str, Any]:
     ).model_dump(mode="json")
 
 
+def defrag_plan() -> DefragOut:
+    move = MoveOut(
+        job="j-0000000001",
+        name="train",
+        tenant="nlp",
+        from_node="node-1",
+        node="node-2",
+        cards=["GPU-9"],
+        lost_seconds=4000,
+    )
+    gain = {"whole_cards": (12, 12), "whole_nodes": (0, 1), "blocks": (0, 1)}
+    return DefragOut(moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, **gain)
+
+
 def room() -> CapacityOut:
     h200 = ModelRoom(
         model="H200",
@@ -318,6 +333,8 @@ def answers() -> dict[str, Any]:
         "queue": {"items": queued(), "next": None},
         "reservations": {"items": reservations(), "next": None},
         "devices": cards(),
+        "defrag/plan": defrag_plan().model_dump(mode="json"),
+        "defrag/moves": {"moving": ["j-0000000001"], "ended": []},
         "capacity": room().model_dump(mode="json"),
         "devices/node-1:0": cards()[0],
         "nodes/node-1": node.model_dump(mode="json"),

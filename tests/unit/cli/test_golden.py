@@ -68,6 +68,8 @@ LINES = {
     "explain": "explain big",
     "queue": "queue",
     "reservations": "reservation list",
+    "defrag": "defrag",
+    "defrag-apply": "defrag --apply --yes",
     "report": "report",
     "report-wide": "report -o wide",
     "report-csv": "report -o csv",

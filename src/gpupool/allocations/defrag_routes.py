@@ -1,0 +1,27 @@
+"""Routes of defragmentation, below /api/v1. Thin: parse, ask, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from gpupool.allocations.routes import Service
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import require
+from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut
+
+router = APIRouter(tags=["fleet"])
+Admin = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
+
+
+@router.post("/defrag/plan")
+def plan_defrag(body: DefragIn, allocations: Service, _caller: Admin) -> DefragOut:
+    """What to move so that whole cards of one node come free together, and what that costs. Moves nothing."""
+    return allocations.plan_defrag(body)
+
+
+@router.post("/defrag/moves", status_code=202)
+def make_moves(body: MovesIn, allocations: Service, _caller: Admin) -> MovesOut:
+    """Keep new seats for these jobs and tell them to leave; all or none."""
+    return allocations.move(body)

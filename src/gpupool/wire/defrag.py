@@ -1,0 +1,62 @@
+"""Defragmentation: what to ask for, the plan with its price and gain, and which moves to make."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpupool.wire.common import Wire
+
+MOST_MOVES = 10_000
+
+
+class DefragIn(Wire):
+    """How far a plan may go; null is no limit."""
+
+    cards: int | None = Field(
+        None, ge=1, le=1024, description="whole cards wanted together on one node; null: all of it"
+    )
+    blocks: int | None = Field(None, ge=1, le=100_000, description="how many more of them; null: as many as can be had")
+    max_moves: int | None = Field(None, ge=0, le=MOST_MOVES)
+    max_lost_seconds: int | None = Field(None, ge=0, le=10**9)
+    max_moves_per_tenant: int | None = Field(None, ge=0, le=MOST_MOVES)
+    seconds: float = Field(5.0, ge=0, le=60, description="for the solver; 0: the greedy plan only")
+
+
+class MoveOut(Wire):
+    job: str
+    name: str
+    tenant: str
+    from_node: str
+    node: str
+    cards: list[str] = Field(description="uuids of its new cards, one per seat")
+    lost_seconds: int
+
+
+class DefragOut(Wire):
+    """Moves, what they cost and what they bring; pairs are before and after."""
+
+    moves: list[MoveOut]
+    lost_seconds: int
+    whole_cards: tuple[int, int]
+    whole_nodes: tuple[int, int]
+    blocks: tuple[int, int] = Field(description="blocks of the cards that were asked for")
+    by: str = Field(description="who chose: greedy, cp-sat, or cp-sat with proof that nothing is better")
+    movable: int = Field(description="jobs that may be moved at all")
+
+
+class MoveIn(Wire):
+    job: str = Field(max_length=16)
+    cards: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=1024)
+
+
+class MovesIn(Wire):
+    moves: list[MoveIn] = Field(min_length=1, max_length=MOST_MOVES)
+
+
+class MovesOut(Wire):
+    """`moving` are told to leave; `ended` had ended or were leaving already."""
+
+    moving: list[str]
+    ended: list[str]

@@ -1,0 +1,125 @@
+"""Defragmentation of a real ledger: seats are kept first, jobs leave, and each starts where it was to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import Conflict, NotFound, WrongState
+from gpupool.wire.defrag import DefragIn, DefragOut, MoveIn, MovesIn, MovesOut
+from gpupool.wire.fleet import WorkOut
+from tests.support.house import House
+
+GREEDY = DefragIn(seconds=0)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """Two nodes of two cards, each with one whole card in use by a job that may be moved."""
+    made = House(tmp_path)
+    made.register(2, "node-2")
+    made.allocations.placer.refresh()
+    for name in ("a", "b", "c", "d"):
+        made.submit(1000, None, name=name, preemptible=True)
+        report(made, name, "running", started_ns=5)
+    by_node = {node: [name for name in "abcd" if made.job(name).node == node] for node in ("node-1", "node-2")}
+    for names in by_node.values():
+        report(made, names[0], "ended", exit_code=0)
+    yield made
+    made.close()
+
+
+def item_of(house: House, name: str) -> tuple[WorkOut, str]:
+    job = house.job(name)
+    assert job.node is not None
+    return next(one for one in house.work(node=job.node) if one.job == job.id), job.node
+
+
+def report(house: House, name: str, state: str, **more: object) -> None:
+    item, node = item_of(house, name)
+    house.report(item, state, node, **more)
+
+
+def live(house: House) -> list[str]:
+    return [name for name in "abcd" if house.job(name).state == "running"]
+
+
+def moves(found: DefragOut) -> MovesIn:
+    return MovesIn(moves=[MoveIn(job=one.job, cards=one.cards) for one in found.moves])
+
+
+def apply(house: House) -> tuple[DefragOut, MovesOut]:
+    found = house.allocations.plan_defrag(GREEDY)
+    return found, house.allocations.move(moves(found))
+
+
+def test_a_plan_says_what_moves_and_what_that_brings_and_moves_nothing(house: House) -> None:
+    found = house.allocations.plan_defrag(GREEDY)
+    assert (found.whole_nodes, found.whole_cards, found.movable, found.by) == ((0, 1), (2, 2), 2, "greedy")
+    (move,) = found.moves
+    assert move.name in live(house)
+    assert {move.from_node, move.node} == {"node-1", "node-2"}
+    assert len(live(house)) == 2
+
+
+def test_a_moved_job_leaves_waits_again_and_starts_where_its_seats_were_kept(house: House) -> None:
+    found, told = apply(house)
+    (move,) = found.moves
+    assert told.moving == [move.job]
+    item, node = item_of(house, move.name)
+    assert (item.want, item.stop_reason, node) == ("stop", "moved", move.from_node)
+    house.report(item, "ended", node, reason="stopped", signal=15)
+    assert (house.job(move.name).state, house.job(move.name).reason) == ("pending", "moved to other cards")
+    house.allocations.placer.run_once()
+    after = house.job(move.name)
+    assert (after.state, after.node, [seat.uuid for seat in after.seats]) == ("starting", move.node, move.cards)
+
+
+def test_nobody_else_gets_the_kept_seats_not_even_after_the_mirror_was_read_anew(house: House) -> None:
+    found, _ = apply(house)
+    (move,) = found.moves
+    house.allocations.placer.load()
+    other = house.submit(1000, None, name="other")
+    assert other.node == move.from_node, "the only card that is neither used nor kept"
+    report(house, move.name, "ended", reason="stopped", signal=15)
+    late = house.submit(1000, None, name="late")
+    house.allocations.placer.run_once()
+    assert house.job(move.name).node == move.node
+    assert house.job(late.name).node == move.from_node
+
+
+def test_a_job_that_ends_by_itself_meanwhile_keeps_nothing(house: House) -> None:
+    found, _ = apply(house)
+    (move,) = found.moves
+    house.allocations.stop(move.name, house.admin, None)
+    report(house, move.name, "ended", reason="stopped", signal=15)
+    assert house.job(move.name).state == "stopped"
+    for name in ("x", "y", "z"):
+        assert house.submit(1000, None, name=name).state == "starting"
+
+
+def test_the_same_moves_twice_are_refused_the_second_time(house: House) -> None:
+    found, _ = apply(house)
+    with pytest.raises(WrongState):
+        house.allocations.move(moves(found))
+
+
+def test_a_plan_that_the_pool_has_outlived_moves_nothing(house: House) -> None:
+    found = house.allocations.plan_defrag(GREEDY)
+    (move,) = found.moves
+    house.submit(1000, None, name="quick", labels={})
+    house.submit(1000, None, name="quicker", labels={})
+    with pytest.raises(Conflict):
+        house.allocations.move(moves(found))
+    assert move.name in live(house)
+    with pytest.raises(NotFound):
+        house.allocations.move(MovesIn(moves=[MoveIn(job="j-none", cards=move.cards)]))
+    with pytest.raises(NotFound):
+        house.allocations.move(MovesIn(moves=[MoveIn(job=move.job, cards=["GPU-none"])]))
+
+
+def test_a_second_plan_counts_on_what_is_kept(house: House) -> None:
+    apply(house)
+    assert house.allocations.plan_defrag(GREEDY).moves == []
