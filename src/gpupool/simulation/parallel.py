@@ -54,9 +54,9 @@ def run_all(
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             return _await(futures, said, told, done)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
