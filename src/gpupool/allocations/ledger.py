@@ -118,6 +118,8 @@ _CARDS = sa.select(
     devices.c.generation,
     nodes.c.agent,
 ).join(nodes, nodes.c.id == devices.c.node_id)
+_USE = sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation)
+_HOST_USE = sa.select(nodes.c.name, nodes.c.used_cpu_milli, nodes.c.used_host_bytes, nodes.c.generation)
 _CARDS_BY_UUID = _CARDS.where(devices.c.uuid.in_(sa.bindparam("cards", expanding=True)))
 _CARDS_BY_ID = _CARDS.where(devices.c.id.in_(sa.bindparam("cards", expanding=True)))
 _NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
@@ -356,6 +358,13 @@ def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:
 def read_cards(connection: sa.Connection, uuids: Iterable[str]) -> tuple[CardNote, ...]:
     """What these cards hold now."""
     return _notes(connection.execute(_CARDS_BY_UUID, {"cards": list(uuids)}))
+
+
+def read_use(connection: sa.Connection) -> tuple[list[CardNote], list[HostNote]]:
+    """What every card and node holds now, and nothing else of them."""
+    return [CardNote(*row) for row in connection.execute(_USE)], [
+        HostNote(*row) for row in connection.execute(_HOST_USE)
+    ]
 
 
 def _notes(cards: Iterable[Row]) -> tuple[CardNote, ...]:

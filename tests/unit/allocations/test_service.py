@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations import progress
+from gpupool.allocations.notes import CardNote
 from gpupool.allocations.reading import Filter
 from gpupool.allocations.tables import launches
 from gpupool.base.errors import (
@@ -26,6 +30,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.tenant import Role
 from gpupool.simulation.eventlog import read_events
 from gpupool.tenancy.tables import tenants
+from gpupool.wire.fleet import ReportIn
 from gpupool.wire.people import QuotaIn
 from tests.support.house import House
 
@@ -325,3 +330,30 @@ def test_the_event_log_holds_what_a_replay_needs(house: House) -> None:
     trace = read_events("log", log)
     assert [(one.job, one.shape) for one in trace.arrivals] == [("a", Shape(300, 8 * GIB)), ("b", Shape(1000))]
     assert sum(len(node.cards) for node in trace.nodes) == 2
+
+
+def test_a_no_is_of_now_an_end_that_is_written_but_not_noted_yet_makes_room(house: House) -> None:
+    for n in range(2):
+        house.submit(1000, None, name=f"whole-{n}")
+    item = house.work()[0]
+    report = ReportIn(allocation=item.allocation, generation=item.generation, state="ended", exit_code=0)
+    with house.store.write() as write:  # what the service does just before it notes it
+        progress.take(write, house.metering, house.fleet, "node-1", [report])
+    assert house.submit(1000, None, name="now", wait=False).state == "starting"
+
+
+def test_for_a_no_the_cards_are_read_once_more_and_only_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.submit(1000, None, name="holder", count=2)
+    read = list[int]()
+    note_cards = house.allocations.mirror.note_cards
+
+    def counted(notes: Iterable[CardNote]) -> None:
+        read.append(len(told := list(notes)))
+        note_cards(told)
+
+    monkeypatch.setattr(house.allocations.mirror, "note_cards", counted)
+    with pytest.raises(NoRoomNow):
+        house.submit(1000, None, name="now", wait=False)
+    assert read == [2]
+    house.submit(1000, None, name="later")
+    assert read == [2, 0], "who waits reads nothing again"
