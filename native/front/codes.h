@@ -34,6 +34,7 @@ static const struct {
     {"GP-2007", 3, false},
     {"GP-2008", 3, false},
     {"GP-2014", 3, false},
+    {"GP-2015", 3, false},
     {"GP-3001", 4, false},
     {"GP-3002", 4, false},
     {"GP-3003", 5, false},

@@ -14,6 +14,7 @@ from gpupool.base.errors import (
     BadInput,
     BadOption,
     BadQuantity,
+    GangTooLarge,
     LargerThanAnyCard,
     NotAllowed,
     QuotaExceeded,
@@ -40,6 +41,8 @@ _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.QUOTA: QuotaExceeded,
     Reason.TOO_FEW_CARDS: TooManyCards,
     Reason.CARD_TOO_SMALL: LargerThanAnyCard,
+    Reason.GANG: GangTooLarge,
+    Reason.TOPOLOGY: GangTooLarge,
 }
 
 

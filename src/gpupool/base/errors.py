@@ -128,6 +128,10 @@ class StillInUse(Refused):
     code, title = "GP-2008", "Still in use"
 
 
+class GangTooLarge(Refused):
+    code, title = "GP-2015", "A gang that this pool could never start"
+
+
 class QuotaTreeRefused(Refused):
     """`details` has the `node` whose limits do not fit, and the numbers."""
 
