@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpupool.model.claim import Reason, Rejection, Shape
-from gpupool.scheduling import wording
+from gpupool.scheduling import wording_help
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import Run, planned
 from gpupool.scheduling.fairness import Rank, rank
@@ -60,7 +60,7 @@ def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | No
 
 def _placed(plan: Plan, waiting: Waiting) -> Explanation:
     whys = [placement.why for placement in plan.placements if placement.job in waiting.heads]
-    return Explanation(wording.placed_now(whys[0]), None, nearest=waiting.shape)
+    return Explanation(wording_help.placed_now(whys[0]), None, nearest=waiting.shape)
 
 
 def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explanation:

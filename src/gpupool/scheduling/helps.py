@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpupool.model.claim import Reason, Rejection
-from gpupool.scheduling import wording
+from gpupool.scheduling import wording_help
 from gpupool.scheduling.cycle import Run
 from gpupool.scheduling.feasible import CODE, FITS, Fit
 from gpupool.scheduling.gang import Missing, Muster, Path, room_by_role
@@ -26,22 +26,22 @@ def helps(said: Rejection, waiting: Waiting, after: Run, options: Near | None, s
         return ()
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
     if said.dominant is Reason.QUOTA:
-        found.append(wording.free_quota(waiting.tenant))
+        found.append(wording_help.free_quota(waiting.tenant))
     if start is not None:
-        found.append(wording.wait_until(start.at_ns, promised=start.reserved))
+        found.append(wording_help.wait_until(start.at_ns, promised=start.reserved))
     elif said.fits_ever and _enough_cards(waiting, after):
-        found.append(wording.WAIT)
+        found.append(wording_help.WAIT)
     return tuple(found) or ((said.hint,) if said.hint else ())
 
 
 def _asking(waiting: Waiting, after: Run, options: Near | None) -> list[str]:
     if options is not None:
-        return [wording.fits_now(shape) for shape in options.all()]
+        return [wording_help.fits_now(shape) for shape in options.all()]
     asked = after.gangs[waiting.gang.id] if waiting.gang else None
     if asked is None:
         return []
     fewer = next(_smaller_gangs(waiting, asked, after), None)
-    return [] if fewer is None else [wording.fewer_members(asked.roles[fewer[0]].name, fewer[1])]
+    return [] if fewer is None else [wording_help.fewer_members(asked.roles[fewer[0]].name, fewer[1])]
 
 
 def _smaller_gangs(waiting: Waiting, asked: Missing, after: Run) -> Iterator[tuple[Path, int]]:
@@ -64,7 +64,7 @@ def _fits(waiting: Waiting, after: Run) -> list[Fit]:
 
 def _adopting(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
     observed = [int(np.count_nonzero(fit.fixed == CODE[Reason.NOT_ADOPTED])) for fit in _fits(waiting, after)]
-    return [wording.adopt(max(observed))] if any(observed) and said.dominant is not Reason.QUOTA else []
+    return [wording_help.adopt(max(observed))] if any(observed) and said.dominant is not Reason.QUOTA else []
 
 
 def _own(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
@@ -79,7 +79,7 @@ def _own(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
     enough = after.would_fit(waiting)
     after.work.rollback(mark)
     cards = len({row for job in own for row in job.rows if usable[row]})
-    return [wording.own_jobs(waiting.tenant, len(own), cards)] if enough else []
+    return [wording_help.own_jobs(waiting.tenant, len(own), cards)] if enough else []
 
 
 def _enough_cards(waiting: Waiting, after: Run) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from gpupool.base.units import GIB, MIB, format_gpu, format_instant, format_mib, format_share
+from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
 from gpupool.model.claim import Reason, Shape, Sharing
 from gpupool.model.quota import CELLS, MEMORY, NODE, Resource, parts
 
@@ -216,46 +216,6 @@ def nodes_have(shape: Shape, nodes: Sequence[tuple[str, int]]) -> str:
 def also_out(reason: Reason, count: int) -> str:
     """`4 cards are not adopted`: cards that are there but cannot be given out."""
     return f"{plural(count, 'card')} {_does(reason, count)}"
-
-
-# What would help.
-
-
-def fits_now(shape: Shape) -> str:
-    kind = f" on {shape.model}" if shape.model else ""
-    labels = f" with {labelled(shape)}" if shape.labels else ""
-    return f"ask for {shape}{kind}{labels}: it fits now"
-
-
-def adopt(count: int) -> str:
-    cards = "the matching card that is" if count == 1 else f"one of the {count} matching cards that are"
-    return f"adopt {cards} only observed: gpupool adopt"
-
-
-def free_quota(tenant: str) -> str:
-    return f"stop jobs of tenant {tenant}, or have an admin raise its quota: gpupool quota set"
-
-
-def fewer_members(role: str, count: int) -> str:
-    return f"let {count} of role {role} be enough: so it could start now"
-
-
-def own_jobs(tenant: str, jobs: int, cards: int) -> str:
-    held = "the card" if cards == 1 else f"the {cards} cards"
-    return f"stop {plural(jobs, 'job')} of your own: it would start on {held} that tenant {tenant} holds"
-
-
-def wait_until(at_ns: int, *, promised: bool) -> str:
-    if promised:
-        return f"wait: it starts at {format_instant(at_ns)} at the latest"
-    return f"wait until about {format_instant(at_ns)}: enough is given back then, if nothing else comes first"
-
-
-WAIT = "wait: it starts as soon as enough is given back"
-
-
-def placed_now(why: str) -> str:
-    return f"it fits now: {why}"
 
 
 def listed(words: Sequence[str]) -> str:

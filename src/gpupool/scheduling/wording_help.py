@@ -1,0 +1,44 @@
+"""The sentences of what would help somebody who waits, and of a claim that does not have to."""
+
+from __future__ import annotations
+
+from gpupool.base.units import format_instant
+from gpupool.model.claim import Shape
+from gpupool.scheduling.wording import labelled, plural
+
+
+def fits_now(shape: Shape) -> str:
+    kind = f" on {shape.model}" if shape.model else ""
+    labels = f" with {labelled(shape)}" if shape.labels else ""
+    return f"ask for {shape}{kind}{labels}: it fits now"
+
+
+def adopt(count: int) -> str:
+    cards = "the matching card that is" if count == 1 else f"one of the {count} matching cards that are"
+    return f"adopt {cards} only observed: gpupool adopt"
+
+
+def free_quota(tenant: str) -> str:
+    return f"stop jobs of tenant {tenant}, or have an admin raise its quota: gpupool quota set"
+
+
+def fewer_members(role: str, count: int) -> str:
+    return f"let {count} of role {role} be enough: so it could start now"
+
+
+def own_jobs(tenant: str, jobs: int, cards: int) -> str:
+    held = "the card" if cards == 1 else f"the {cards} cards"
+    return f"stop {plural(jobs, 'job')} of your own: it would start on {held} that tenant {tenant} holds"
+
+
+def wait_until(at_ns: int, *, promised: bool) -> str:
+    if promised:
+        return f"wait: it starts at {format_instant(at_ns)} at the latest"
+    return f"wait until about {format_instant(at_ns)}: enough is given back then, if nothing else comes first"
+
+
+WAIT = "wait: it starts as soon as enough is given back"
+
+
+def placed_now(why: str) -> str:
+    return f"it fits now: {why}"
