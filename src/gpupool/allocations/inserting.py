@@ -12,6 +12,7 @@ from gpupool.allocations.intake import Part, Submission
 from gpupool.allocations.tables import claims, gangs, jobs, launches
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import new_id
+from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import LIVE, JobState
 from gpupool.store.database import Write
@@ -46,9 +47,17 @@ def insert(write: Write, submission: Submission, project_id: int) -> int:
 
 def _for_replay(submission: Submission) -> dict[str, Any]:
     """What a replay of the event log needs to ask the same again; what says nothing is left out."""
-    shape = {name: value for name, value in asdict(submission.shape).items() if value}
     limit = {} if submission.max_seconds is None else {"max_seconds": submission.max_seconds}
-    return {"shape": shape, "priority": submission.priority, **limit}
+    kept = {"shape": _said(submission.shape), "priority": submission.priority, **limit}
+    if submission.preemptible:
+        kept["preemptible"] = True
+    if len(submission.parts) > 1:
+        kept["roles"] = [{"count": part.count, "shape": _said(part.shape)} for part in submission.parts]
+    return kept
+
+
+def _said(shape: Shape) -> dict[str, Any]:
+    return {name: value for name, value in asdict(shape).items() if value}
 
 
 def _insert_gang(write: Write, submission: Submission, gang: Gang) -> int:

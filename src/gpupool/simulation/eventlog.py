@@ -120,29 +120,43 @@ class _Reader:
             raise ValueError("job.submitted has no shape: it was written by an older gpupool")
         count, gang = int(data.get("count", 1)), str(data.get("gang") or "")
         names = [data["name"]] if count == 1 else [f"{data['name']}.{number}" for number in range(count)]
-        for number, name in enumerate(names):
-            if gang and number:
-                self.live[tenant, name] = self.drafts[-1]
-                continue
-            draft = _Draft(
-                name=self._unused(data["name"] if gang else name, tenant),
-                at_ns=at,
-                shape=shape_from(data["shape"]),
-                tenant=tenant,
-                priority=int(data.get("priority", 0)),
-                limit_seconds=data.get("max_seconds"),
-                members=count if gang else 1,
-                gang=gang,
-                preemptible=bool(data.get("preemptible", False)),
-            )
-            self.drafts.append(draft)
-            self.live[tenant, name] = draft
+        if not gang:
+            for name in names:
+                self._draft(data, tenant, at, name, [name], data["shape"])
+        roles = data.get("roles") or [{"count": count, "shape": data["shape"]}]
+        first = 0
+        for number, role in enumerate(roles if gang else ()):
+            members = names[first : first + int(role["count"])]
+            name = data["name"] if len(roles) == 1 else f"{data['name']}:{number}"
+            self._draft(data, tenant, at, name, members, role["shape"])
+            first += len(members)
         self.weights.setdefault(tenant, 1)
+
+    def _draft(
+        self, data: Mapping[str, Any], tenant: str, at: int, name: str, members: list[str], shape: Mapping[str, Any]
+    ) -> None:
+        """One job, or one role of a gang, with the names under which its members are told of."""
+        draft = _Draft(
+            name=self._unused(name, tenant),
+            at_ns=at,
+            shape=shape_from(shape),
+            tenant=tenant,
+            priority=int(data.get("priority", 0)),
+            limit_seconds=data.get("max_seconds"),
+            members=len(members),
+            gang=str(data.get("gang") or ""),
+            preemptible=bool(data.get("preemptible", False)),
+        )
+        self.drafts.append(draft)
+        self.live.update({(tenant, member): draft for member in members})
 
     def _unused(self, name: str, tenant: str) -> str:
         """A name may come again when its job has ended; jobs of a trace are told apart by it."""
-        taken = any(draft.name == name for draft in self.drafts) if (tenant, name) in self.live else False
+        taken = any(draft.name == name for draft in self.drafts) if self._known(tenant, name) else False
         return f"{name}@{len(self.drafts)}" if taken else name
+
+    def _known(self, tenant: str, name: str) -> bool:
+        return (tenant, name) in self.live or (tenant, f"{name.partition(':')[0]}.0") in self.live
 
     def placed(self, event: Mapping[str, Any], at: int) -> None:
         draft = self._of(event)

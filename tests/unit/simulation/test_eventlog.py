@@ -115,3 +115,16 @@ def test_a_log_is_told_from_a_table() -> None:
 def test_a_shape_in_an_event_is_the_shape_that_was_asked_for() -> None:
     given = json.loads(json.dumps({"gpu_milli": 1000, "count": 2, "labels": (("zone", "a"),), "within": {}}))
     assert shape_from(given) == Shape(1000, None, 2, labels=(("zone", "a"),))
+
+
+def test_roles_of_a_gang_keep_their_shapes() -> None:
+    roles = [{"count": 1, "shape": {"gpu_milli": 200}}, {"count": 2, "shape": {"gpu_milli": 1000}}]
+    log = [submitted(0, "a", count=3, gang="g", roles=roles, preemptible=True)]
+    log += [event(1, "job.placed", f"x{n}", name=f"a.{n}") for n in range(3)]
+    log += [event(5, "job.ended", f"x{n}", name=f"a.{n}") for n in range(3)]
+    found = read_events("log", "\n".join(log)).arrivals
+    assert [(one.job, one.gang, one.members, one.shape) for one in found] == [
+        ("a:0", "g", 1, Shape(200)),
+        ("a:1", "g", 2, Shape(1000)),
+    ]
+    assert all(one.preemptible for one in found)
