@@ -334,7 +334,7 @@ class Placer:
             self._mirror.note_leaving(asked)
 
     def _look_again(self) -> None:
-        """Take in what was given back a moment ago; a hundred times less than reading the cards anew."""
+        """Take in what was given back a moment ago; far less than reading all that is known of the cards."""
         self._reload_tenants = True
         with self._store.read() as connection:
             cards, hosts = read_use(connection)

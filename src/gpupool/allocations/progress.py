@@ -79,6 +79,8 @@ class Told:
     dequeued: list[str] = field(default_factory=list)
     """Other members of their gangs that need not wait any more."""
     returned: list[str] = field(default_factory=list)
+    rerun: dict[int, str] = field(default_factory=dict)
+    """Jobs that ran and will run again."""
     done: dict[str, int] = field(default_factory=dict)
     """Seconds that jobs ran which came to their own end."""
     used: dict[str, int | None] = field(default_factory=dict)
@@ -120,6 +122,7 @@ def take(
             told.returned.append(row.job)
             _ended(write, row, report, told)
     told.granted = give_back(write, metering, fleet, release, told.returned)
+    metering.begin_anew(write, list(told.rerun))
     if again := [job for job in told.returned if job not in told.ended]:
         told.requeued = read_waiting(write.connection, again, seconds)
     return told
@@ -261,6 +264,8 @@ def _requeue(write: Write, row: Row, report: ReportIn, told: Told) -> None:
         "placed_ns": None,
     }
     _set_job(write, row, {**values, "started_ns": None, "preemptions": row.preemptions + ran})
+    if ran:
+        told.rerun[row.job_id] = row.job
     data = {"name": row.name, "reason": reason, "ran": ran}
     write.event("job.requeued", row.job, tenant_id=row.tenant_id, data=data)
     told.leaving += together.regroup(write, row)

@@ -356,6 +356,7 @@ class Allocations:
         if told.requeued:
             self.mirror.enqueue(told.requeued, again=True)
         self.leases.drop(told.ended)
+        self.metering.forget_samples(told.rerun.values())
         self.mirror.note_ended(told.ended)
         self._used_at_resize |= told.used
         for job, used in told.used.items():

@@ -186,6 +186,11 @@ def take_in(write: Write, owners: Collection[Any], sums: Mapping[int, tuple[int 
     add_rows(write.connection, delivered, more)
 
 
+def forget_sums(write: Write, job_ids: Collection[int]) -> None:
+    """The next sample of these jobs counts from 0."""
+    write.execute(job_usage.delete().where(job_usage.c.job_id.in_(job_ids)))
+
+
 def _new(now: int | None, before: int | None) -> int | None:
     if now is None:
         return None

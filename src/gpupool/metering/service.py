@@ -19,7 +19,7 @@ from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.prices import Prices
 from gpupool.metering.report import BY, Ask, make_report
 from gpupool.metering.rollup import read_marks, roll_up
-from gpupool.metering.samples import Latest, Samples, take_in, write_samples
+from gpupool.metering.samples import Latest, Samples, forget_sums, take_in, write_samples
 from gpupool.metering.tables import intervals, jobs_view
 from gpupool.metering.use import use_of
 from gpupool.model.tenant import Principal, Role
@@ -75,6 +75,15 @@ class Metering:
         sums = {key: sums for key, job in jobs.items() if (sums := self._last_of(job)) != (None, None)}
         if sums:
             take_in(write, [jobs[key] for key in sums], sums)
+
+    def begin_anew(self, write: Write, job_ids: Collection[int]) -> None:
+        """These jobs will run again, and their running sums with them; what they used so far stays in the books."""
+        if job_ids:
+            forget_sums(write, job_ids)
+
+    def forget_samples(self, jobs: Iterable[str]) -> None:
+        """Their latest samples are an earlier run's."""
+        self._samples.forget(jobs)
 
     def _last_of(self, job: Any) -> tuple[int | None, int | None]:
         """A job's GPU and processor milliseconds: the latest sample, and the supervisor's last word."""

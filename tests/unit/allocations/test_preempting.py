@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from gpupool.allocations.tables import allocations, jobs, launches
 from gpupool.fleet.tables import devices
-from gpupool.metering.tables import intervals
+from gpupool.metering.tables import delivered, intervals
 from gpupool.model.allocation import AllocationState
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store.tables import events
-from gpupool.wire.fleet import DeviceSample, UsageOut, WorkOut
+from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, UsageOut, WorkOut
 from gpupool.wire.jobs import GroupIn, RoleIn
 from tests.support.house import House
 
@@ -219,3 +219,24 @@ def test_a_job_s_state_never_names_a_beneficiary_it_has_left(house: House) -> No
     with house.store.read() as connection:
         row = connection.execute(sa.select(jobs.c.leaving_for, jobs.c.stop_requested).where(jobs.c.name == "low")).one()
     assert row == (None, None)
+
+
+def test_what_each_run_was_measured_to_use_is_added_up(house: House) -> None:
+    def end_with(item: WorkOut, milliseconds: int, **how: object) -> None:
+        sample = JobSample(job=item.job, gpu_milliseconds=milliseconds, cpu_milliseconds=milliseconds)
+        end = ReportIn(allocation=item.allocation, generation=item.generation, state="ended", **how)  # type: ignore[arg-type]
+        house.allocations.reports("node-1", ReportsIn(reports=[end], jobs=[sample]))
+
+    first = start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.submit(1000, None, name="urgent", priority="high")
+    end_with(first, 5000, reason="stopped", signal=15)
+    house.allocations.placer.run_once()
+    house.finish("urgent")
+    house.allocations.placer.run_once()
+    again = next(one for one in house.work() if one.job_name == "low")
+    house.report(again, "running", started_ns=5)
+    end_with(again, 3000, exit_code=0)
+    with house.store.read() as connection:
+        used = sa.select(sa.func.sum(delivered.c.gpu_milliseconds)).join(jobs, jobs.c.id == delivered.c.job_id)
+        assert connection.execute(used.where(jobs.c.name == "low")).scalar_one() == 8000
