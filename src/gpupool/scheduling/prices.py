@@ -22,6 +22,9 @@ from gpupool.scheduling.snapshot import Bools, Ints
 STEP_PCT = 2
 """Prices are set anew when that much of the pool's compute has changed hands; 5 or 10 do nearly as well."""
 
+RETURNING_PCT = 25
+"""Where claims end, hosts are kept for those too who come while that much of the pool is given back (15 to 40 do)."""
+
 _TENTH_OF_THOUSANDTHS = 10_000
 
 
@@ -33,7 +36,7 @@ class Prices:
     counts here too: the hosts of a group must be enough for all of them.
     """
 
-    def __init__(self, free: Free, kinds: Kinds, classes: Classes) -> None:
+    def __init__(self, free: Free, kinds: Kinds, classes: Classes, *, ending: bool = False) -> None:
         self._free, self._kinds = free, kinds
         self._demand = max(1, int((classes.count * classes.milli * classes.weight).sum()))
         self._typed_on, self._typed = _typed(classes, kinds)
@@ -42,7 +45,9 @@ class Prices:
         self.price = np.zeros(len(self.count), dtype=np.int64)
         self._left = np.maximum(free.cells, 0).sum(axis=1)
         self._read, self._moved, self.epoch = free.now(), 0, 0
-        self._step = max(1, WHOLE * int(free.open.sum()) * STEP_PCT // 100)
+        capacity = WHOLE * int(free.open.sum())
+        self._step = max(1, capacity * STEP_PCT // 100)
+        self._returning = capacity * RETURNING_PCT // 100 if ending else 0
         self._most = WHOLE * int(free.places.cards.max(initial=0))
         """One change moves no more than that."""
         self._set()
@@ -85,13 +90,15 @@ class Prices:
         self._left[nodes] = left
 
     def _set(self) -> None:
-        """`coming`: how many times all that is expected will come while the rest of the pool fills."""
+        """`coming`: how many times all that is expected will come while the rest of the pool fills; `longer`: while
+        a part of it is given back as well."""
         self._moved = 0
         self.epoch += 1
         coming = int(self._left.sum()) / self._demand
+        longer = int(self._left.sum() + self._returning) / self._demand
         there = self.slots(self._whole(), self._free.cpu_milli, self._kinds.of_node).sum(axis=0)
         for group, (often, slots) in enumerate(zip(self._often.tolist(), there.tolist(), strict=True)):
-            short = chance_of_want(often * coming, often * coming, slots - 0.5)
+            short = chance_of_want(often * longer, often * longer, slots - 0.5)
             self.price[group] = round(WHOLE * int(self.count[group]) * short)
         left = np.bincount(self._kinds.of_node, weights=self._left, minlength=len(self._kinds))
         tolls = np.zeros(len(self.toll))

@@ -56,9 +56,8 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
     if free.kernel is None:
         return StreamFill(free, classes, ending=ending)
     kinds, likely = Kinds(free.cards, classes), typical(classes)
-    return CompiledStreamFill(
-        free.kernel, free, kinds, likely, Prices(free, kinds, classes), _rules(likely, ending=ending)
-    )
+    prices = Prices(free, kinds, classes, ending=ending)
+    return CompiledStreamFill(free.kernel, free, kinds, likely, prices, _rules(likely, ending=ending))
 
 
 def _rules(likely: Classes, *, ending: bool) -> Rules:
@@ -93,7 +92,7 @@ class StreamFill:
         self._free, self._kinds = free, Kinds(free.cards, classes)
         self._values: States = (Usable if ending else Values)(typical(classes), self._kinds)
         self._scale, self._step = self._values.scale, NEAR_STEP if ending else STEP
-        self._prices = Prices(free, self._kinds, classes)
+        self._prices = Prices(free, self._kinds, classes, ending=ending)
         self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self._read = free.now()
         self._known: OrderedDict[Shape, _Known] = OrderedDict()

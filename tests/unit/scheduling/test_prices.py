@@ -66,6 +66,13 @@ def test_claims_that_few_hosts_can_take_have_a_price_of_their_own_and_count_amon
     }
 
 
+def test_where_claims_end_hosts_are_kept_for_those_too_who_come_while_others_go() -> None:
+    free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
+    classes = histogram(Expected((FOUR, ONE), (1, 12)))
+    of = Prices(free, Kinds(free.cards, classes), classes, ending=True)
+    assert of.price.tolist() == [round(4000 * at_least(4, 1.25))]  # 16000 are free and a quarter comes back
+
+
 def test_prices_stay_while_little_has_changed_hands() -> None:
     free = Free(cards("50x2xT4"))
     of = prices(free, FOUR, ONE, counts=(1, 12))
