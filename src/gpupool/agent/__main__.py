@@ -21,7 +21,7 @@ from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.agent.reconciler import REACTIONS
 from gpupool.base.client_settings import ClientSettings, client_settings
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import BadOption, GpupoolError, Unavailable
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.probes.contract import Probe
@@ -56,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", default=socket.gethostname(), help="name of the node, or of the agent of several")
     parser.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
     parser.add_argument("--pool-id", default="", help="the pool's id: makes simulated cards the same as the pool's")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="[NODE:]KEY=VALUE", help="of its nodes, or of one: rack=r1"
+    )
     parser.add_argument("--sample-seconds", type=float, default=10.0)
     parser.add_argument("--fence-reaction", choices=REACTIONS, help="when a fenced job has more than its share")
     return parser
@@ -66,6 +69,8 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
     if options.url:
         settings = ClientSettings(None, options.url, settings.token, settings.own_state_dir, settings.ca_file)
     work_dir = options.work_dir or settings.state_dir or settings.own_state_dir
+    paths = PoolPaths(Path(os.path.abspath(work_dir)))
+    probes = _probes(options, paths)
     config = AgentConfig(
         name=options.name,
         pool_id=options.pool_id or "pool",
@@ -73,10 +78,26 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         owner_gid=os.getegid(),
         sample_seconds=options.sample_seconds,
         fence_reaction=options.fence_reaction,
+        labels=labels_of(options.label, tuple(probes)),
     )
-    paths = PoolPaths(Path(os.path.abspath(work_dir)))
-    probes = _probes(options, paths)
     return Agent(config, paths, lambda: Api(settings), probes, fault=fault_from(environ))
+
+
+def labels_of(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By node; `NODE:KEY=VALUE` is one node's, `KEY=VALUE` all nodes'. Raises BadOption.
+
+    >>> labels_of(["zone=z1", "sim-1:rack=r2"], ["sim-0", "sim-1"])["sim-1"]
+    {'zone': 'z1', 'rack': 'r2'}
+    """
+    found: dict[str, dict[str, str]] = {node: {} for node in nodes}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        node, colon, key = name.rpartition(":")
+        if not equals or not key or (colon and node not in found):
+            raise BadOption(f"--label {text!r} is no label of {', '.join(nodes)}", hint="write it like --label rack=r1")
+        for one in [node] if colon else nodes:
+            found[one][key] = value
+    return found
 
 
 def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:
