@@ -92,6 +92,8 @@ def evict(write: Write, evictions: Iterable[Eviction], grace_s: int) -> dict[str
     One that has ended or was asked to end meanwhile is left out. Idempotent.
     """
     wanted = {one.job: one for one in evictions}
+    if not wanted:
+        return {}
     query = sa.select(jobs.c.id, jobs.c.public_id).where(
         jobs.c.public_id.in_(wanted), jobs.c.state.in_((JobState.STARTING, JobState.RUNNING))
     )
