@@ -49,7 +49,7 @@ def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn) -> Moves
         seats = _checked(snapshot, asked.moves)
         with store.write() as write:
             moving = move(write, seats)
-        mirror.note_moving(moving)
+            write.note(lambda: mirror.note_moving(moving))
     return MovesOut(moving=list(moving), ended=[job for job in seats if job not in moving])
 
 

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -101,8 +101,8 @@ class Mirror:
             self._moving = read_moving(connection)
 
     def load_cards(self, connection: sa.Connection) -> None:
-        rows = read_rows(connection)
         with self.lock:
+            rows = read_rows(connection)
             self._cards = cards_of(rows)
             for name, view in self._tenants.items():
                 self.used.note(name, view.held, self._cards)
@@ -286,7 +286,10 @@ class Mirror:
 
     def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
         gang = self._gangs.get(key.gang)
-        heads = tuple(islice(queue, None if gang else HEADS))
+        # Whose seats are kept goes first: who waits for room must not keep those idle.
+        movers = [job for job in self._moving if job in queue]
+        others = (job for job in queue if job not in self._moving)
+        heads = tuple(islice(chain(movers, others), None if gang else HEADS))
         ages = tuple(queue[job] for job in heads)
         return waiting_of(key, heads, len(queue), ages, gang)
 

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gpupool.allocations import together
 from gpupool.allocations.ledger import grant, read_cards, read_use
@@ -84,13 +85,15 @@ class Placer:
         self._rules = rules
         self._board: Board | None = None
         self._evicted: deque[tuple[int, str]] = deque()
-        self._cycle_lock = threading.Lock()
+        self._cycle_lock, self._refreshing = threading.Lock(), threading.Lock()
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._arrived = 0.0
         self._closing = False
         self._reload_cards = self._reload_tenants = self._reload_reservations = False
         self._look_after = True
         self._starts: Mapping[ClassKey, Start] = {}
+        self._cards: tuple[str, ...] = ()
+        """The list of cards in which the starts name theirs by place."""
         self._stale = 0
         self._rejections: Mapping[ClassKey, Rejection] = {}
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
@@ -197,20 +200,24 @@ class Placer:
         return self._rejections
 
     def refresh(self) -> None:
-        """Take in what other rooms changed since the last plan."""
-        cards, self._reload_cards = self._reload_cards, False
-        people, self._reload_tenants = self._reload_tenants, False
-        later, self._reload_reservations = self._reload_reservations, False
-        self._look_after |= cards
-        if cards or people or later:
-            with self._store.read() as connection:
-                if later:
-                    self._mirror.load_reservations(connection)
-                if cards:
-                    self._mirror.load_cards(connection)
-                    self._starts = {}  # they name cards by their place in the list, which may be another now
-                if people:
-                    self._mirror.load_tenants(connection)
+        """Take in what other rooms changed since the last plan; from any thread, done for all when it returns."""
+        with self._refreshing:
+            cards, self._reload_cards = self._reload_cards, False
+            people, self._reload_tenants = self._reload_tenants, False
+            later, self._reload_reservations = self._reload_reservations, False
+            self._look_after |= cards
+            if cards or people or later:
+                self._reread_parts(cards=cards, people=people, later=later)
+
+    def _reread_parts(self, *, cards: bool, people: bool, later: bool) -> None:
+        # What is noted meanwhile waits: an older view must not cover it.
+        with self._store.read() as connection, self._mirror.lock:
+            if later:
+                self._mirror.load_reservations(connection)
+            if cards:
+                self._mirror.load_cards(connection)
+            if people:
+                self._mirror.load_tenants(connection)
 
     @contextmanager
     def standing_still(self) -> Iterator[Snapshot]:
@@ -239,11 +246,11 @@ class Placer:
                 with self._store.write() as write:
                     granted, gone = grant(write, self._metering, plan.placements)
                     leaving = together.evict(write, plan.evictions, self._rules.grace_s)
+                    write.note(partial(self._settle, granted, gone, leaving))
             except StaleGeneration:
                 self._reread(plan)
                 return Outcome(0, more=True)
             self._stale = 0
-            self._settle(granted, gone, leaving)
             full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
             return Outcome(len(granted.jobs), more=full or bool(gone))
 
@@ -278,9 +285,9 @@ class Placer:
             granted, gone = grant(write, self._metering, plan.placements)
             leaving = together.evict(write, plan.evictions, self._rules.grace_s)
             arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
+            write.note(lambda: self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs))
+            write.note(lambda: self._settle(granted, gone, leaving))
         self._stale = 0
-        self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs)
-        self._settle(granted, gone, leaving)
         self._rejections, self._starts = plan.rejections, plan.starts
         if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
             self._now()
@@ -290,7 +297,7 @@ class Placer:
         with self._store.write() as write:
             arrival.insert(write)
             arrival.tell(write, "submitted a moment ago")
-        self._mirror.enqueue(arrival.queued)
+            write.note(lambda: self._mirror.enqueue(arrival.queued))
         self.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
@@ -310,8 +317,10 @@ class Placer:
 
     def _snapshot(self, extra: Waiting | None = None) -> Snapshot:
         """The pool with what the last plan promised; `extra` is a claim that is not in the queue (yet)."""
-        promised = {key: start for key, start in self._starts.items() if start.reserved}
-        return replace(self._mirror.snapshot(extra), promised=promised)
+        snapshot = self._mirror.snapshot(extra)
+        if snapshot.cards.uuids is not self._cards:
+            self._starts, self._cards = {}, snapshot.cards.uuids
+        return replace(snapshot, promised={key: start for key, start in self._starts.items() if start.reserved})
 
     def _following(self, snapshot: Snapshot) -> Board:
         """The board that lives on from plan to plan; of whoever holds the cycle's lock."""
@@ -331,7 +340,7 @@ class Placer:
         if names:
             with self._store.write() as write:
                 asked = together.send_elsewhere(write, names)
-            self._mirror.note_leaving(asked)
+                write.note(lambda: self._mirror.note_leaving(asked))
 
     def _look_again(self) -> None:
         """Take in what was given back a moment ago; far less than reading all that is known of the cards."""

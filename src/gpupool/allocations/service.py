@@ -110,7 +110,8 @@ class Allocations:
         with self.store.write() as write:
             key = self._insert(write, submission)
             _tell(write, submission, key, "submitted a moment ago")
-        self.mirror.enqueue(submission.queued(self.store.clock.now_ns()))
+            queued = submission.queued(self.store.clock.now_ns())
+            write.note(lambda: self.mirror.enqueue(queued))
         self.placer.run_once()
         self.store.hub.publish({"queue"})
         with self.store.read() as connection:
@@ -252,8 +253,8 @@ class Allocations:
             return
         with self.store.write() as write:
             gone, asked = progress.request_stop(write, job_ids, why, grace_s)
-        self.mirror.dequeue(gone)
-        self.mirror.note_leaving(asked)
+            write.note(lambda: self.mirror.dequeue(gone))
+            write.note(lambda: self.mirror.note_leaving(asked))
         self.leases.drop(gone)
 
     def _lease_ended(self, public_ids: list[str]) -> None:
@@ -287,7 +288,7 @@ class Allocations:
             )
             if replay.pending() is not None:
                 write.answer(200, told.model_dump(mode="json"))
-        self.mirror.note_granted(done.granted)
+            write.note(lambda: self.mirror.note_granted(done.granted))
         return self.resized(told)
 
     def resized(self, told: ResizedOut) -> ResizedOut:
@@ -348,16 +349,9 @@ class Allocations:
     def _take(self, agent: str, body: ReportsIn) -> list[str]:
         with self.store.write() as write:
             told = progress.take(write, self.metering, self.fleet, agent, body.reports, self.mirror.seconds)
-        for job, seconds in told.done.items():
-            self.mirror.note_done(job, seconds)
-        self.mirror.note_granted(told.granted)
-        self.mirror.note_leaving(told.leaving)
-        self.mirror.dequeue(told.dequeued)
-        if told.requeued:
-            self.mirror.enqueue(told.requeued, again=True)
+            write.note(lambda: self._note(told))
         self.leases.drop(told.ended)
         self.metering.forget_samples(told.rerun.values())
-        self.mirror.note_ended(told.ended)
         self._used_at_resize |= told.used
         for job, used in told.used.items():
             if used is not None:
@@ -367,6 +361,16 @@ class Allocations:
         if told.granted.cards or told.requeued:
             self.store.hub.publish({"queue"})
         return told.stale
+
+    def _note(self, told: progress.Told) -> None:
+        for job, seconds in told.done.items():
+            self.mirror.note_done(job, seconds)
+        self.mirror.note_granted(told.granted)
+        self.mirror.note_leaving(told.leaving)
+        self.mirror.dequeue(told.dequeued)
+        if told.requeued:
+            self.mirror.enqueue(told.requeued, again=True)
+        self.mirror.note_ended(told.ended)
 
     # --- events ----------------------------------------------------------------------------
 

@@ -80,14 +80,14 @@ class Run:
         """Sorts of gangs that found no room: nothing comes free while a plan is made."""
         self.gangs = _gangs(snapshot)
         self.verdicts = Verdicts(self.work, self.gangs)
+        for kept in snapshot.kept:  # before reservations choose their cards
+            self.work.hold_for(kept)
         self.ahead = Ahead(self.work, self.gangs, now_ns)
         self.evicting = Evicting(self.work, rules, now_ns, self.ahead.held)
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
         waiting, placed = self.snapshot.waiting, list[Placement]()
-        for kept in self.snapshot.kept:
-            self.work.hold_for(kept)
         queue = Queue(waiting, lambda i: self.borrows(waiting[i]), lambda i: self.standing(waiting[i]))
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn

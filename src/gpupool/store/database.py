@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -85,6 +85,7 @@ class Write:
     pool_generation: int
     _events: list[dict[str, Any]] = field(default_factory=list)
     _topics: set[Hashable] = field(default_factory=set)
+    _notes: list[Callable[[], object]] = field(default_factory=list)
     _touched: bool = False
     _answer: replay.Answer | None = None
 
@@ -108,6 +109,13 @@ class Write:
     def announce(self, *topics: Hashable) -> None:
         """Wake whoever waits for these topics, once committed."""
         self._topics.update(topics)
+
+    def note(self, note: Callable[[], object]) -> None:
+        """Call this once committed, before anybody hears of it and before the next write begins.
+
+        So a copy in memory follows the ledger in the order of its commits. It must not write.
+        """
+        self._notes.append(note)
 
     def subjects(self) -> frozenset[str]:
         """What this write is about: kinds of its events, and topics by their first word."""
@@ -185,6 +193,8 @@ class Store:
                 connection.rollback()
                 raise
             self._fault("after-commit", write.subjects)
+            for note in write._notes:
+                note()
             if ask is not None:
                 ask.committed(write._answer)
         topics = write._topics | ({"events"} if write._events else set())

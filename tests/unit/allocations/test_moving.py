@@ -123,3 +123,15 @@ def test_a_plan_that_the_pool_has_outlived_moves_nothing(house: House) -> None:
 def test_a_second_plan_counts_on_what_is_kept(house: House) -> None:
     apply(house)
     assert house.allocations.plan_defrag(GREEDY).moves == []
+
+
+def test_a_job_that_moves_waits_behind_nobody_of_its_class_who_finds_no_room(house: House) -> None:
+    found, _ = apply(house)
+    (move,) = found.moves
+    (stays,) = (name for name in live(house) if name != move.name)
+    house.submit(1000, None, name="other")
+    report(house, move.name, "ended", reason="stopped", signal=15)
+    report(house, stays, "lost")
+    house.submit(1000, None, name="urgent", priority="high", array=2)
+    assert house.job(stays).state == "pending"
+    assert (house.job(move.name).state, house.job(move.name).node) == ("starting", move.node)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
+from gpupool.model.reservation import Reservation
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CardStatus, Kept, Snapshot
 from tests.support.scheduling_builders import Used, cards, snapshot, waiting
@@ -46,3 +47,10 @@ def test_what_is_kept_is_shown_again_after_the_cycle() -> None:
     before = kept(pool("moved", "other"), "moved", 1)
     assert cycle(before, 0) == cycle(before, 0)
     assert placed(before) == {"moved": "node-2/0", "other": "node-1/0"}
+
+
+def test_a_reservation_that_holds_cards_now_leaves_those_to_it() -> None:
+    active = Reservation("v-1", "red", WHOLE_H200, 0, 10**15, name="mine")
+    for row, card in ((0, "node-1/0"), (1, "node-2/0")):
+        before = replace(kept(pool("moved", "other"), "moved", row), reservations=(active,))
+        assert placed(before) == {"moved": card}
