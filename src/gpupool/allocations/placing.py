@@ -188,8 +188,11 @@ class Placer:
         """Why it waits, and what would help."""
         with self._cycle_lock:
             self.refresh()
-            snapshot = self._snapshot()
-            return explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
+            return self._explained(waiting)
+
+    def _explained(self, waiting: Waiting) -> Explanation:
+        snapshot, now_ns = self._snapshot(), self._store.clock.now_ns()
+        return explain(snapshot, waiting, now_ns, self._following(snapshot), self._rules_at(now_ns))
 
     def rejection(self, job: str) -> Rejection | None:
         """Why a waiting job waited when it was last looked at."""
@@ -301,8 +304,7 @@ class Placer:
         self.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
-        snapshot = self._snapshot()
-        answer = explain(snapshot, waiting, self._store.clock.now_ns(), self._following(snapshot))
+        answer = self._explained(waiting)
         sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
         return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
 

@@ -161,6 +161,9 @@ def parse_since(text: str, now: datetime) -> datetime:
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
+WHEN = "write it like 2026-12-01T08:00, or 2h for two hours from now"
+
+
 def parse_when(text: str, now: datetime) -> datetime:
     """The UTC instant of an ISO time (UTC unless it says), or so long from now (`2h`). Raises BadDuration."""
     from datetime import UTC, datetime, timedelta
@@ -169,8 +172,11 @@ def parse_when(text: str, now: datetime) -> datetime:
         instant = datetime.fromisoformat(text.strip())
     except ValueError:
         if text.strip()[:1].isdigit() and any(sign in text for sign in "-:T"):
-            raise BadDuration(f"{text!r} is no time", hint="write it like 2026-12-01T08:00, or 2h from now") from None
-        return now + timedelta(seconds=parse_duration(text))
+            raise BadDuration(f"{text!r} is no time", hint=WHEN) from None
+        try:
+            return now + timedelta(seconds=parse_duration(text))
+        except BadDuration as error:
+            raise BadDuration(f"{text!r} is neither a time nor a duration", hint=WHEN) from error
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 

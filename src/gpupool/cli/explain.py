@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 from gpupool.cli.context import Context
-from gpupool.cli.listing import instant
 from gpupool.cli.output import clean, many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.cli.references import job_path
@@ -34,9 +33,6 @@ def text(answer: dict[str, Any]) -> str:
     lines = [f"{answer['job']} ({answer['state']}): {clean(answer['sentence'])}"]
     for noun in ("card", "node"):
         lines += [f"  {many(count, noun)}: {reason}" for reason, count in answer[f"{noun}s"].items()]
-    if answer["start_ns"]:
-        how = "will start by" if answer["start_promised"] else "may start about"
-        lines.append(f"  {how} {instant(answer['start_ns'])}, as far as is known now")
     if answer["ahead"]:
         lines.append(f"  {many(answer['ahead'], 'job')} before it")
     if answer["holders"]:

@@ -16,8 +16,8 @@ def register(parser: Parser) -> None:
     parser.about = """
     What waits, in the order of its turn: higher priority, then who is inside what its tenant is guaranteed, then
     whoever had least of the pool. A later one that fits may start before an earlier one that does not, never so that
-    a promised start (!) is delayed. Starts are estimates from limits and past runs, -- where nothing is known. Of
-    other tenants you see how many jobs stand where.
+    a promised start is delayed. START is `by` a time where it is promised, `about` one where it is an estimate from
+    limits and past runs, -- where nothing is known. Of other tenants you see how many jobs stand where.
     """
     parser.examples = ["gpupool queue", "gpupool queue -o json", "gpupool explain last"]
     add_limit(parser)
@@ -45,8 +45,9 @@ def _job(row: Row) -> str:
 
 
 def _start(row: Row) -> str | None:
+    """A promise is kept or comes earlier, so it is `by`; an estimate is `about`."""
     at = instant(row["start_ns"])
-    return f"{at} !" if at and row["start_promised"] else at
+    return at and f"{'by' if row['start_promised'] else 'about'} {at}"
 
 
 COLUMNS = (

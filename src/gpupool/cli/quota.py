@@ -118,7 +118,7 @@ def _branch_facts(quota: dict[str, Any]) -> list[tuple[str, object]]:
 def _rest(quota: dict[str, Any]) -> list[tuple[str, object]]:
     limits = ", ".join(f"{size(one['resource'], one['nominal'])}" for one in quota["others"])
     facts: list[tuple[str, object]] = [("in", quota["cohort"] or "the pool"), ("weight", weight(quota["weight_milli"]))]
-    return facts + ([("of that kept", limits)] if limits else [])
+    return facts + ([("also guaranteed", limits)] if limits else [])
 
 
 # The tree -----------------------------------------------------------------------------------------

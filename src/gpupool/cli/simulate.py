@@ -27,9 +27,9 @@ def register(parser: Parser) -> None:
     up by rule: synthetic:days=7,load_pct=120), a CSV of jobs, a pool's own events (gpupool events --after 0 -o json
     > events.jsonl), or an openb list. What is in them: docs/reference/traces.md. Each policy lives through the whole
     trace with each seed, on all processors. With --out the results are one JSON document and one HTML page that
-    needs no network. --policy all tries the paper's six and ours. With --protocol fgd
-    jobs never end and one that fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023);
-    results.json is then a list of policy, seed and levels.
+    needs no network. --policy all tries the paper's six and ours. With --protocol fgd jobs never end and one that
+    fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023); results.json is then a list of
+    policy, seed and levels.
     """
     parser.examples = [
         "gpupool simulate sample",
@@ -50,7 +50,7 @@ def register(parser: Parser) -> None:
         type=number("--seeds", "the number of seeds", 1, 1000),
         default=1,
         metavar="N",
-        help="so many: 42, ...",
+        help="so many seeds: 42, 43, ... (default: 1)",
     )
     add("--out", metavar="DIR", help="write results.json and report.html there")
     add_output(parser, OBJECT_FORMATS)

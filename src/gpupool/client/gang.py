@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpupool.base.errors import BadOption
 from gpupool.client.submission import whole_number
+from gpupool.model.gang import MEMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def gang_body(
     if count is None:
         raise BadOption("--gang-min without --gang", hint="write --gang 8 --gang-min 4")
     members = whole_number(count, "--gang", "a number of members", MOST)
-    role: dict[str, Any] = {"name": "member", "count": members}
+    role: dict[str, Any] = {"name": MEMBER, "count": members}
     if minimum is not None:
         role["minimum"] = whole_number(minimum, "--gang-min", "a number of members", members)
     group: dict[str, Any] = {"name": "gang", "parts": [role]}

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
+MEMBER = "member"
+"""The role of everybody in a gang whose roles nobody named."""
+
 
 @dataclass(frozen=True)
 class Role:

@@ -18,7 +18,7 @@ from gpupool.scheduling import wording
 from gpupool.scheduling.feasible import FITS
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
-from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Start, Waiting
+from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Running, Start, Waiting
 from gpupool.scheduling.victims import SECOND, Budgets, PreemptionRules, Victim, of_lower_priority, together
 from gpupool.scheduling.work import Work
 
@@ -38,7 +38,8 @@ class Evicting:
         """`held` tells which cards are promised to somebody: who sits there leaves for nobody else."""
         self.evictions: list[Eviction] = []
         self.starts: dict[ClassKey, Start] = {}
-        self._work, self._rules, self._now_ns = work, rules, now_ns
+        self.rules = rules
+        self._work, self._now_ns = work, now_ns
         self._held, self._budgets = held, Budgets(rules)
         self._preemptor = Preemptor(work, self._budgets)
         self._victims: list[Victim] | None = None
@@ -47,7 +48,7 @@ class Evicting:
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
-        if not self._rules.enabled or not self._work.snapshot.running or not self._may(waiting, asked):
+        if not self.rules.enabled or not self._work.snapshot.running or not self._may(waiting, asked):
             return False
         claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
         comes = job in self._awaited
@@ -67,12 +68,20 @@ class Evicting:
         self._vain.add(vain)
         return False
 
+    def open_at(self, priority: int) -> tuple[list[Running], int]:
+        """All that may ever leave for a claim of that priority, and when the last of it is past its protected start."""
+        protected = self.rules.protected_s * SECOND if self.rules.enabled else 0
+        every = together(self._work.snapshot.running, self._now_ns) if protected else []
+        found = of_lower_priority(every, priority, self.rules, self._now_ns + protected)
+        jobs = [job for victim in found for job in victim.jobs]
+        return jobs, max((job.started_ns + protected for job in jobs), default=0)
+
     def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
         """With what those wait for whose seats are being left."""
         told = dict(rejections)
         for key, start in self.starts.items():
             if key in told:
-                sentence = wording.being_left(len(start.rows), self._rules.grace_s)
+                sentence = wording.being_left(len(start.rows), self.rules.grace_s)
                 told[key] = replace(told[key], sentence=sentence, dominant=Reason.RESERVED)
         return told
 
@@ -106,7 +115,7 @@ class Evicting:
         """
         quotas, running = self._work.quotas, self._work.snapshot.running
         least, every = self._least(waiting, asked), self._all()
-        lower = of_lower_priority(every, waiting.priority, self._rules, self._now_ns)
+        lower = of_lower_priority(every, waiting.priority, self.rules, self._now_ns)
         if quotas.borrows(waiting.tenant, waiting.shape, least):
             borrowed = quotas.borrowed(running)
             lower = [victim for victim in lower if all(job.job in borrowed for job in victim.jobs)]
@@ -148,7 +157,7 @@ class Evicting:
 
     def _gone_by(self, claimant: Claimant) -> int:
         """When the last of those who leave for it has left, told now or before."""
-        latest = self._now_ns + self._rules.grace_s * SECOND
+        latest = self._now_ns + self.rules.grace_s * SECOND
         before = [job for job in self._work.snapshot.running if job.leaving_for == claimant.job]
         told_now = any(one.beneficiary == claimant.job for one in self.evictions)
         ends = [latest if job.ends_ns is None else job.ends_ns for job in before]

@@ -17,6 +17,7 @@ from gpupool.scheduling.fairness import Rank, rank
 from gpupool.scheduling.helps import helps
 from gpupool.scheduling.nearest import near
 from gpupool.scheduling.snapshot import Plan, Snapshot, Start, Waiting
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Explanation:
     waited_seconds: int = 0
 
 
-def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | None = None) -> Explanation:
+def explain(
+    snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | None = None, rules: PreemptionRules = GENTLE
+) -> Explanation:
     """Why the class waits; one that is not in the snapshot is judged as if it had just joined its queue.
 
     Of a class that is in the snapshot only the key of `waiting` and its age are read.
@@ -49,7 +52,7 @@ def explain(snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | No
     asked = joined or waiting
     if joined is None:
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, waiting))
-    with planned(snapshot, now_ns, board=board) as (plan, after):
+    with planned(snapshot, now_ns, board=board, rules=rules) as (plan, after):
         said = plan.rejections.get(asked.key)
         answer = _placed(plan, asked) if said is None else _waits(said, asked, plan, after)
         after.work.quotas.restart()

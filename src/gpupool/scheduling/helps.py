@@ -27,7 +27,10 @@ def helps(said: Rejection, waiting: Waiting, after: Run, options: Near | None, s
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
     if said.dominant is Reason.QUOTA:
         found.append(wording_help.free_quota(waiting.tenant))
-    if start is not None:
+    at_ns = _lower_at(said, waiting, after)
+    if at_ns and (start is None or at_ns < start.at_ns):
+        found.append(wording_help.wait_for_lower(at_ns, after.evicting.rules.protected_s))
+    elif start is not None:
         found.append(wording_help.wait_until(start.at_ns, promised=start.reserved))
     elif said.fits_ever and _enough_cards(waiting, after):
         found.append(wording_help.WAIT)
@@ -80,6 +83,18 @@ def _own(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
     after.work.rollback(mark)
     cards = len({row for job in own for row in job.rows if usable[row]})
     return [wording_help.own_jobs(waiting.tenant, len(own), cards)] if enough else []
+
+
+def _lower_at(said: Rejection, waiting: Waiting, after: Run) -> int:
+    """When all that is preemptible may be told to leave, where that is enough and some of it is too young now; else 0."""
+    jobs, at_ns = after.evicting.open_at(waiting.priority)
+    if at_ns <= after.now_ns or said.dominant is Reason.QUOTA:
+        return 0
+    mark = after.work.mark()
+    after.work.release(jobs)
+    enough = after.would_fit(waiting)
+    after.work.rollback(mark)
+    return at_ns if enough else 0
 
 
 def _enough_cards(waiting: Waiting, after: Run) -> bool:

@@ -41,10 +41,10 @@ def unknown_level(level: str, levels: list[str]) -> Rejection:
 def larger_than_pool(within: Within, role: Role, room: int, least: int) -> Rejection:
     """Not even the empty pool, with every card in it open, has the seats."""
     sentence = (
-        f"{least} of role {role.name} must start together{_where(within)};"
+        f"{wording.of_role(least, role.name)} must start together{_where(within)};"
         f" with every card of this pool free {room} would find room"
     )
-    hint = f"ask for at most {room} of role {role.name}" if room else ""
+    hint = f"ask for at most {wording.of_role(room, role.name)}" if room else ""
     return Rejection(sentence, Reason.GANG, fits_ever=False, hint=hint)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gpupool.base.units import GIB, MIB, format_gpu, format_mib, format_share
 from gpupool.model.claim import Reason, Shape, Sharing
+from gpupool.model.gang import MEMBER
 from gpupool.model.quota import CELLS, MEMORY, NODE, Resource, parts
 
 LISTED_NODES = 3
@@ -153,9 +154,14 @@ def _plain(resource: Resource, amount: int) -> str:
 def too_few_together(role: str, least: int, room: int, where: str) -> str:
     """`where` is empty or ` in one rack`."""
     if least == 1:
-        return f"1 of role {role} must be there from the start and finds no room"
+        return f"{of_role(1, role)} must be there from the start and finds no room"
     found = {0: "none finds", 1: "1 finds"}.get(room, f"{room} find")
-    return f"{least} of role {role} must start together{where} and {found} room"
+    return f"{of_role(least, role)} must start together{where} and {found} room"
+
+
+def of_role(count: int, role: str) -> str:
+    """`4 members`, `4 of role worker`: the members of a gang without named roles are all of the role MEMBER."""
+    return plural(count, role) if role == MEMBER else f"{count} of role {role}"
 
 
 def being_left(cards: int, grace_s: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupool.base.units import format_instant
 from gpupool.model.claim import Shape
-from gpupool.scheduling.wording import labelled, plural
+from gpupool.scheduling.wording import labelled, of_role, plural
 
 
 def fits_now(shape: Shape) -> str:
@@ -23,7 +23,7 @@ def free_quota(tenant: str) -> str:
 
 
 def fewer_members(role: str, count: int) -> str:
-    return f"let {count} of role {role} be enough: so it could start now"
+    return f"let {of_role(count, role)} be enough: so it could start now"
 
 
 def own_jobs(tenant: str, jobs: int, cards: int) -> str:
@@ -35,6 +35,12 @@ def wait_until(at_ns: int, *, promised: bool) -> str:
     if promised:
         return f"wait: it starts at {format_instant(at_ns)} at the latest"
     return f"wait until about {format_instant(at_ns)}: enough is given back then, if nothing else comes first"
+
+
+def wait_for_lower(at_ns: int, protected_s: int) -> str:
+    """Work of lower priority is in the way that has just begun: it is left alone for so many seconds."""
+    past = f"when it has run for {protected_s} s"
+    return f"wait: work of lower priority may be told to leave for it from {format_instant(at_ns)} on, {past}"
 
 
 WAIT = "wait: it starts as soon as enough is given back"

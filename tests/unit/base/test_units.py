@@ -19,6 +19,7 @@ from gpupool.base.units import (
     parse_gpu,
     parse_memory,
     parse_since,
+    parse_when,
 )
 
 
@@ -84,6 +85,12 @@ def test_durations_are_whole_seconds(text: str, seconds: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(BadDuration):
         parse_duration(text)
+
+
+def test_what_is_neither_a_time_nor_a_duration_is_refused_with_both() -> None:
+    with pytest.raises(BadDuration, match="'tomorrow' is neither a time nor a duration") as refused:
+        parse_when("tomorrow", datetime(2026, 11, 22, tzinfo=UTC))
+    assert refused.value.hint == "write it like 2026-12-01T08:00, or 2h for two hours from now"
 
 
 def test_since_understands_ages_months_and_iso_times() -> None:

@@ -8,6 +8,7 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import Explanation, explain
 from gpupool.scheduling.snapshot import CardStatus, TenantView
+from gpupool.scheduling.victims import PreemptionRules
 from tests.support.gang_builders import gang, occupied, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
 
@@ -185,6 +186,24 @@ def test_a_gang_is_told_how_many_members_find_room_and_that_fewer_could_start_no
         None,
         {Reason.NOT_WHOLE: 4, Reason.MODEL: 1},
     )
+
+
+def test_the_members_of_a_gang_without_named_roles_are_called_members() -> None:
+    asked = gang("g", role("member", whole(), 6))
+    answer = explain(snapshot("8xH200", asked, used={f"node-1/{n}": FULL for n in range(4)}), asked, 0)
+    assert answer.sentence.startswith("6 members must start together and 4 find room; each needs a whole card;")
+    assert answer.helps == ("let 4 members be enough: so it could start now", WAIT)
+
+
+def test_a_claim_of_higher_priority_is_told_when_work_that_has_just_begun_may_be_told_to_leave() -> None:
+    pool, asked = cards("1xH200"), waiting("a", want=whole())
+    young = running(pool, "young", "node-1/0", want=whole(), priority=-100, since=NOW - 100 * 10**9)
+    before = replace(snapshot(occupied(pool, young), asked, tenants={"nlp": tenant()}), running=(young,))
+    assert explain(before, asked, NOW).helps == (
+        "wait: work of lower priority may be told to leave for it from 1970-01-01T02:50:00Z on,"
+        " when it has run for 300 s",
+    )
+    assert explain(before, asked, NOW, rules=PreemptionRules(enabled=False)).helps == (WAIT,)
 
 
 def test_what_is_offered_to_a_gang_was_tried_for_all_of_it() -> None:
