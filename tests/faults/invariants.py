@@ -16,10 +16,10 @@ from typing import Any
 
 from tests.faults.load import FAIL_CODE, Intent, Truth
 from tests.faults.pool import FaultPool
+from tests.faults.scheduling_invariants import LIVE, promises
 
 NS = 10**9
 MIB = 1 << 20
-LIVE = ("pending", "starting", "running")
 
 
 def books(pool: FaultPool) -> list[str]:
@@ -29,8 +29,7 @@ def books(pool: FaultPool) -> list[str]:
             *_cards_add_up(connection),
             *_tenants_add_up(connection),
             *_hosts_add_up(connection),
-            *_gangs_are_whole_or_absent(connection),
-            *_who_leaves_is_on_the_way(connection),
+            *promises(connection),
             *_every_job_holds_what_it_should(connection),
             *_intervals_match_allocations(connection),
             *_strays(connection),
@@ -75,38 +74,6 @@ def _hosts_add_up(db: sqlite3.Connection) -> Iterator[str]:
         says, is_ = (row["used_cpu_milli"], row["used_host_bytes"]), (row["cpu"], row["bytes"])
         if says != is_:
             yield f"node {row['name']} says {says} of its processors and memory, its allocations add up to {is_}"
-
-
-def _gangs_are_whole_or_absent(db: sqlite3.Connection) -> Iterator[str]:
-    """Of a gang without members to spare nobody waits while another runs that was not asked to leave."""
-    members: dict[str, list[sqlite3.Row]] = defaultdict(list)
-    query = "SELECT g.name, g.spec, j.state, j.stop_requested FROM jobs j JOIN gangs g ON g.id = j.gang_id"
-    for row in db.execute(query):
-        if not _may_grow(json.loads(row["spec"])):
-            members[row["name"]].append(row)
-    for name, rows in members.items():
-        waiting = sum(row["state"] == "pending" for row in rows)
-        staying = sum(row["state"] in ("starting", "running") and row["stop_requested"] is None for row in rows)
-        if waiting and staying:
-            yield f"gang {name} has {staying} members that hold cards and {waiting} that wait"
-
-
-def _may_grow(spec: dict[str, Any]) -> bool:
-    return any(_may_grow(part) if "parts" in part else part["minimum"] < part["desired"] for part in spec["parts"])
-
-
-def _who_leaves_is_on_the_way(db: sqlite3.Connection) -> Iterator[str]:
-    """An eviction ends with the job waiting again or over; until then its node is asked to stop it."""
-    query = (
-        "SELECT j.public_id, j.state, j.stop_requested, j.leaving_for, count(a.id) releasing FROM jobs j"
-        " LEFT JOIN allocations a ON a.job_id = j.id AND a.state = 'releasing' GROUP BY j.id"
-    )
-    for row in db.execute(query):
-        asked = row["stop_requested"] in ("preempted", "recovered", "regrouped")
-        if asked and row["state"] in LIVE and not row["releasing"]:
-            yield f"job {row['public_id']} ({row['state']}) is to leave and nobody stops it"
-        if row["leaving_for"] and row["state"] == "pending":
-            yield f"job {row['public_id']} waits and still leaves for {row['leaving_for']}"
 
 
 def _every_job_holds_what_it_should(db: sqlite3.Connection) -> Iterator[str]:

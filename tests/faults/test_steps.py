@@ -5,22 +5,19 @@ What the client repeats under its key takes effect once; what it does not repeat
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadOption, Unavailable, WrongState
-from gpupool.store.faults import STEPS, fault_from, no_fault
+from gpupool.base.errors import BadOption, WrongState
+from gpupool.store.faults import fault_from, no_fault
 from tests.faults import invariants
-from tests.faults.pool import FaultPool, answer_of, until
+from tests.faults.pool import FaultPool, until
+from tests.faults.steps import BOTH, ENDED, arm, await_state, check_at_rest, job_body, killed_by, run_times
 
 pytestmark = pytest.mark.root
-BOTH = pytest.mark.parametrize("step", STEPS)
-ENDED = ("done", "failed", "stopped", "lost")
 
 
 @pytest.fixture
@@ -28,50 +25,6 @@ def pool(tmp_path: Path) -> Iterator[FaultPool]:
     tmp_path.chmod(0o755)
     with FaultPool(tmp_path / "state", sim="1xT4") as made:
         yield made
-
-
-def arm(pool: FaultPool, step: str, subject: str) -> None:
-    pool.up(GPUPOOL_STORE_FAULT=f"{step}:{subject}", GPUPOOL_FAULTS_ALLOWED="1")
-
-
-def job_body(pool: FaultPool, script: str) -> dict[str, Any]:
-    ran = pool.paths.root.parent / "ran"
-    launch = {
-        "argv": ["sh", "-c", f"echo ran >>{ran}; {script}"],
-        "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)},
-    }
-    return {"name": "the-job", "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30}, "launch": launch}
-
-
-def killed_by(pool: FaultPool, method: str, path: str, body: Any, **options: Any) -> None:
-    """Ask, and see the server die of it."""
-    with pool.api() as api, pytest.raises(Unavailable):
-        api.request(method, path, body, **options)
-    until(lambda: pool.server_pid() is None, "the server's death")
-
-
-def run_times(pool: FaultPool) -> int:
-    ran = pool.paths.root.parent / "ran"
-    return len(ran.read_text().splitlines()) if ran.exists() else 0
-
-
-def await_state(pool: FaultPool, *states: str) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        with pool.api() as api:
-            found: dict[str, Any] = answer_of(api, "GET", "jobs/the-job")
-        return found if found["state"] in states else None
-
-    found = until(look, f"the job being {' or '.join(states)}")
-    assert found is not None
-    return found
-
-
-def check_at_rest(pool: FaultPool) -> None:
-    until(lambda: not invariants.node_leftovers(pool), "the node being clean")
-    with pool.api() as api:
-        report = answer_of(api, "GET", "report", query={"since": "1d"})
-    assert [*invariants.books(pool), *invariants.report_closes(report)] == []
-    assert invariants.report_matches_intervals(pool, report) == []
 
 
 @BOTH
@@ -219,72 +172,3 @@ def test_the_armed_server_dies_by_sigkill_and_not_by_an_answer(pool: FaultPool) 
         separate.up(GPUPOOL_STORE_FAULT="before-commit:quota.changed", GPUPOOL_FAULTS_ALLOWED="1")
         killed_by(separate, "PUT", "tenants/default/quota", {"nominal_milli": 700})
         assert separate.await_server_exit() == -signal.SIGKILL
-
-
-# Gangs and preemption ---------------------------------------------------------------------------------------
-
-
-def gang_body(pool: FaultPool, script: str) -> dict[str, Any]:
-    """Two members of 0.4 of the one card."""
-    body = job_body(pool, script)
-    role = {"name": "worker", "count": 2}
-    return body | {"shape": {"gpu_milli": 400, "memory_bytes": 1 << 30}, "gang": {"name": "all", "parts": [role]}}
-
-
-def states_of(pool: FaultPool, like: str = "the-job%") -> list[str]:
-    return [row["state"] for row in pool.rows(f"SELECT state FROM jobs WHERE name LIKE '{like}' ORDER BY id")]
-
-
-def quick(pool: FaultPool, **more: str) -> None:
-    """Up, and nobody is protected from preemption."""
-    pool.up(GPUPOOL_PREEMPT_AFTER="0", GPUPOOL_PREEMPT_GRACE="5", **more)
-
-
-@BOTH
-def test_a_gang_that_was_being_placed_starts_once_and_whole(pool: FaultPool, step: str) -> None:
-    pool.up()
-    with pool.api() as api:
-        api.request("POST", "jobs", job_body(pool, "exec sleep 600") | {"name": "holder", "shape": {"gpu_milli": 1000}})
-        api.request("POST", "jobs", gang_body(pool, "exit 0"))
-    until(lambda: len(pool.supervisors()) == 1, "the holder's start")
-    pool.kill_server()
-    arm(pool, step, "job.placed")
-    with pool.api() as api:
-        api.request("POST", "jobs/holder/stop", {"grace_seconds": 0})
-    until(lambda: pool.server_pid() is None, "the server's death")
-    assert invariants.books(pool) == []
-    assert states_of(pool) == (["pending"] * 2 if step == "before-commit" else ["starting"] * 2)
-    pool.up()
-    until(lambda: states_of(pool) == ["done"] * 2, "the gang's end")
-    assert run_times(pool) == 3
-    check_at_rest(pool)
-
-
-@BOTH
-@pytest.mark.parametrize("event", ["job.preempted", "job.requeued"])
-def test_a_gang_that_was_being_preempted_leaves_whole_and_comes_back_whole(
-    pool: FaultPool, step: str, event: str
-) -> None:
-    quick(pool)
-    with pool.api() as api:
-        api.request("POST", "jobs", gang_body(pool, "exec sleep 600") | {"preemptible": True})
-    until(lambda: states_of(pool) == ["running"] * 2, "the gang's start")
-    pool.kill_server()
-    quick(pool, GPUPOOL_STORE_FAULT=f"{step}:{event}", GPUPOOL_FAULTS_ALLOWED="1")
-    urgent = job_body(pool, "exit 0") | {"name": "urgent", "shape": {"gpu_milli": 900}, "priority": "high"}
-    with pool.api() as api, contextlib.suppress(Unavailable):
-        api.request("POST", "jobs", urgent, idempotency_key="urgent")
-    until(lambda: pool.server_pid() is None, "the server's death")
-    assert invariants.books(pool) == []
-    quick(pool)
-    with pool.api() as api:
-        api.request("POST", "jobs", urgent, idempotency_key="urgent")
-    until(lambda: states_of(pool, "urgent") == ["done"], "the urgent job's end")
-    until(lambda: states_of(pool) == ["running"] * 2, "the gang's second start")
-    assert [row["preemptions"] for row in pool.rows("SELECT preemptions FROM jobs WHERE gang_rank >= 0")] == [1, 1]
-    assert run_times(pool) == 5
-    assert invariants.books(pool) == []
-    with pool.api() as api:
-        api.request("POST", "jobs/the-job/stop", {"grace_seconds": 0})
-    until(lambda: states_of(pool) == ["stopped"] * 2, "the gang's end")
-    check_at_rest(pool)
