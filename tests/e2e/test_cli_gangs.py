@@ -49,6 +49,15 @@ roles:
     assert len({worker["device"] for worker in workers}) == 2
 
 
+def test_stopping_everything_stops_a_gang_that_waits_though_its_members_end_with_each_other(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "1", "--name", "holder", "--", "sleep", "600")
+    pool.do("submit", "--gpu", "1", "--gang", "2", "--name", "waits", "--", "sleep", "600")
+    done = pool.run("stop", "--all", "--yes", "--grace", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    ends = sorted(line for line in done.stdout.splitlines() if line.endswith(" stopped"))
+    assert ends == ["holder stopped", "waits.0 stopped", "waits.1 stopped"]
+
+
 def test_a_gang_that_is_larger_than_what_is_free_waits_as_a_whole(pool: RealPool) -> None:
     pool.do("submit", "--gpu", "1", "--name", "holder", "--", "sleep", "600")
     pool.do("submit", *SMALL, "--gang", "6", "--name", "mpi", "--", "sleep", "600")

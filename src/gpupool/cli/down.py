@@ -15,8 +15,7 @@ from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import purge
 from gpupool.cli.parser import Parser, add_yes
-from gpupool.cli.references import job_path
-from gpupool.cli.stop import await_ends, grace_seconds
+from gpupool.cli.stop import await_ends, end, grace_seconds
 from gpupool.client.paging import every
 from gpupool.client.transport import Api
 
@@ -81,10 +80,7 @@ def _without_server(state_dir: str, options: argparse.Namespace) -> int:
 
 
 def _end_jobs(api: Api, jobs: list[dict[str, Any]], grace: int | None) -> int:
-    body = {} if grace is None else {"grace_seconds": grace}
-    stopping: list[dict[str, Any]] = []
-    for job in jobs:
-        stopping += api.request("POST", f"{job_path(job['id'])}/stop", body)
+    stopping = [told for job in jobs for told in end(api, job["id"], grace, live=True)]
     return await_ends(api, stopping, 10 if grace is None else grace)
 
 

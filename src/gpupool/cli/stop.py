@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.base.errors import BadOption, GpupoolError, WrongState
 from gpupool.base.units import parse_duration
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context, say
@@ -57,8 +57,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
     worst, stopping = 0, []
     for name in names:
         try:
-            body = {} if options.grace is None else {"grace_seconds": options.grace}
-            stopping += api.request("POST", f"{job_path(name)}/stop", body)
+            stopping += end(api, name, options.grace, live=options.all)
         except GpupoolError as error:
             print_error(error)
             worst = worst or error.exit_code
@@ -67,6 +66,17 @@ def run(options: argparse.Namespace, context: Context) -> int:
             sys.stdout.write(f"{job['name']} is being stopped\n")
         return worst
     return await_ends(api, stopping, 10 if options.grace is None else options.grace) or worst
+
+
+def end(api: Api, name: str, grace: int | None, *, live: bool) -> list[dict[str, Any]]:
+    """Tell a job to end. One that was `live` a moment ago may have ended since, as a gang's members do together."""
+    try:
+        body = {} if grace is None else {"grace_seconds": grace}
+        return list(api.request("POST", f"{job_path(name)}/stop", body))
+    except WrongState:
+        if not live:
+            raise
+        return [api.request("GET", job_path(name))]
 
 
 def await_ends(api: Api, jobs: Iterable[dict[str, Any]], grace_seconds: int) -> int:

@@ -86,7 +86,7 @@ def _own(said: Rejection, waiting: Waiting, after: Run) -> list[str]:
 
 
 def _lower_at(said: Rejection, waiting: Waiting, after: Run) -> int:
-    """When all that is preemptible may be told to leave, where that is enough and some of it is too young now; else 0."""
+    """When all that is preemptible may be told to leave, where that is enough and some is too young now; else 0."""
     jobs, at_ns = after.evicting.open_at(waiting.priority)
     if at_ns <= after.now_ns or said.dominant is Reason.QUOTA:
         return 0
