@@ -27,6 +27,7 @@ _HELD = (
         jobs.c.array_name,
         jobs.c.stop_requested,
         jobs.c.leaving_for,
+        jobs.c.saved_ns,
         tenants.c.name.label("tenant"),
         gangs.c.public_id.label("gang"),
         allocations.c.id.label("allocation"),
@@ -67,6 +68,7 @@ class Held:
     leaving: bool = False
     """It was asked to end already: its seats come back by themselves."""
     leaving_for: str = ""
+    saved_ns: int | None = None
 
     def running(self, index: Mapping[str, int], seconds: int | None) -> Running | None:
         """As the snapshot has it; None while one of its cards is not there. `seconds`: how long it is said to run."""
@@ -83,6 +85,7 @@ class Held:
             self.shape,
             self.granted_ns,
             ends_ns=None if seconds is None else self.granted_ns + seconds * _NS,
+            saved_ns=self.saved_ns,
             preemptible=self.preemptible and not self.leaving,
             gang=self.gang,
             reservation=self.reservation,
@@ -107,6 +110,7 @@ def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int) -> Held:
         row.requeue,
         row.stop_requested is not None,
         row.leaving_for or "",
+        row.saved_ns,
     )
 
 

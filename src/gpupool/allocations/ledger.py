@@ -42,6 +42,7 @@ _PENDING = (
         jobs.c.launcher,
         jobs.c.stop_requested,
         jobs.c.leaving_for,
+        jobs.c.saved_ns,
         claims,
         tenants.c.name.label("tenant"),
         gangs.c.public_id.label("gang"),

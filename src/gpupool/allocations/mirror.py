@@ -221,6 +221,11 @@ class Mirror:
         with self.lock:
             self._learnt.claimed(shape, count)
 
+    def note_saved(self, job: str, saved_ns: int) -> None:
+        """A job said that its work is saved: so much less would be lost by its leaving."""
+        with self.lock:
+            self.note_held([replace(held, saved_ns=saved_ns) for held in [self._held.get(job)] if held is not None])
+
     def note_returned(self, gone: Iterable[str]) -> None:
         """Jobs that hold nothing any more."""
         with self.lock:

@@ -244,6 +244,14 @@ def verdict(stop_requested: str | None, report: ReportIn) -> tuple[JobState, str
     return JobState.FAILED, f"exit code {report.exit_code}" if report.exit_code is not None else "ended"
 
 
+def note_saved(write: Write, job: int) -> str:
+    """The job's work is saved now, if it runs; its state. Idempotent."""
+    state = str(write.execute(sa.select(jobs.c.state).where(jobs.c.id == job)).scalar_one())
+    if state == JobState.RUNNING:
+        write.execute(_SET_JOB, {"job": job, "saved_ns": write.now_ns})
+    return state
+
+
 def _signal_name(number: int) -> str:
     try:
         return signals.Signals(number).name

@@ -199,6 +199,12 @@ async def resize(
     return told
 
 
+@router.post("/jobs/{job}/saved")
+def saved(job: str, allocations: Service, caller: Runner) -> JobOut:
+    """The job's work is saved now: being preempted or moved would lose only what comes after."""
+    return allocations.saved(job, caller)
+
+
 @router.get("/quotas", tags=["tenancy"])
 def quotas(allocations: Service, caller: Reader) -> QuotaTreeOut:
     """The quota tree: what every node may hold, holds, borrows and lends; one's own node for who is no admin."""

@@ -26,7 +26,7 @@ from gpupool.base.units import format_mib
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
-from gpupool.model.job import ENDED, LIVE
+from gpupool.model.job import ENDED, LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
@@ -290,6 +290,19 @@ class Allocations:
                 write.answer(200, told.model_dump(mode="json"))
             write.note(lambda: self.mirror.note_granted(done.granted))
         return self.resized(told)
+
+    def saved(self, named: str, principal: Principal) -> JobOut:
+        """A job says that its work is saved now. Raises NotFound, NotAllowed, WrongState where it does not run."""
+        with self.store.read() as connection:
+            row = reading.find(connection, principal, named)
+        self._check_may([row], principal, "speak for")
+        with self.store.write() as write:
+            state = progress.note_saved(write, row.id)
+            if state != JobState.RUNNING:
+                raise WrongState(f"job {row.name} is {state}: only what runs has work to save", hint="gpupool ps")
+            job, now_ns = reading.one(write.connection, row.id, self._why), write.now_ns
+            write.note(lambda: self.mirror.note_saved(job.id, now_ns))
+        return self._in_use(job)
 
     def resized(self, told: ResizedOut) -> ResizedOut:
         """The same answer with what the node has said since."""

@@ -82,6 +82,7 @@ jobs = sa.Table(
     sa.Column("gang_role", sa.String(63), nullable=True),
     sa.Column("launcher", sa.Boolean, nullable=False, server_default=sa.false(), comment="starts when its gang runs"),
     sa.Column("leaving_for", sa.String(16), nullable=True, comment="job or gang that gets its seats"),
+    sa.Column("saved_ns", sa.BigInteger, nullable=True, comment="when it last said that its work is saved"),
     sa.Column("moving_to", sa.JSON, nullable=True, comment="cards kept for it: [uuid, milli, bytes] each"),
     sa.Column("preemptions", sa.Integer, nullable=False, server_default="0", comment="times it was sent back to wait"),
     sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),

@@ -11,6 +11,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("ps", "list jobs"),
             ("show", "everything about one job, card, node or the pool"),
             ("logs", "print a job's output"),
+            ("saved", "say that a job's work is saved"),
             ("resize", "give a running job another share"),
             ("stop", "end jobs and free their shares"),
             ("queue", "what waits, in the order of its turn"),

@@ -85,6 +85,7 @@ def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
         ("near together", _near(job["within"])),
         ("reservation", job["reservation"]),
         ("may be preempted", _again(job)),
+        ("work saved", instant(job["saved_ns"]) if job["saved_ns"] else None),
     ]
 
 

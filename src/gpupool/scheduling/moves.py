@@ -50,8 +50,8 @@ class Clearing:
 
 
 def is_movable(job: Running) -> bool:
-    """Jobs that may be preempted or have shown that they save their state; a gang would have to stop as a whole."""
-    return (job.preemptible or job.saved_ns is not None) and not job.gang
+    """Jobs that may be preempted; a gang would have to stop as a whole."""
+    return job.preemptible and not job.gang
 
 
 def lost_seconds(job: Running, now_ns: int) -> int:

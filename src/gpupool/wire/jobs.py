@@ -148,6 +148,7 @@ class JobOut(Wire):
     gang: str | None = Field(None, description="the gang's id")
     gang_rank: int | None = None
     gang_role: str | None = None
+    saved_ns: int | None = Field(None, description="when it last said that its work is saved")
     preemptions: int = Field(0, description="times it was sent back to wait")
     generation: int
     submitted_ns: int

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from gpupool.base.errors import Conflict, NotFound, WrongState
+from gpupool.base.errors import Conflict, NotAllowed, NotFound, WrongState
 from gpupool.wire.defrag import DefragIn, DefragOut, MoveIn, MovesIn, MovesOut
 from gpupool.wire.fleet import WorkOut
 from tests.support.house import House
@@ -135,3 +136,26 @@ def test_a_job_that_moves_waits_behind_nobody_of_its_class_who_finds_no_room(hou
     house.submit(1000, None, name="urgent", priority="high", array=2)
     assert house.job(stays).state == "pending"
     assert (house.job(move.name).state, house.job(move.name).node) == ("starting", move.node)
+
+
+def test_a_job_that_saved_its_work_loses_only_what_came_after_and_moves_first(house: House) -> None:
+    with house.store.write() as write:
+        write.execute(sa.text("UPDATE allocations SET granted_ns = granted_ns - 3600000000000"))
+    house.allocations.placer.load()
+    (before,) = house.allocations.plan_defrag(GREEDY).moves
+    assert before.lost_seconds == 3600
+    (other,) = (name for name in live(house) if name != before.name)
+    assert house.allocations.saved(other, house.admin).saved_ns is not None
+    (after,) = house.allocations.plan_defrag(GREEDY).moves
+    assert (after.name, after.lost_seconds) == (other, 0)
+    house.allocations.placer.load()
+    assert house.allocations.plan_defrag(GREEDY).moves == [after], "it is remembered"
+
+
+def test_only_what_runs_and_is_ones_own_can_say_that_it_saved(house: House) -> None:
+    house.submit(1000, None, name="e", preemptible=True)
+    with pytest.raises(WrongState):
+        house.allocations.saved("e", house.admin)
+    stranger = house.member("eve", "default")
+    with pytest.raises((NotFound, NotAllowed)):
+        house.allocations.saved(live(house)[0], stranger)

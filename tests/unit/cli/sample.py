@@ -363,6 +363,8 @@ def sample_pool(state_dir: Path, *, submit: dict[str, Any] | None = None) -> Scr
         if asked.method == "POST" and path == "jobs":
             first = submit or job("train")
             return reply(SubmittedOut(first=JobOut(**first)).model_dump(mode="json"), 201)
+        if asked.method == "POST" and path.endswith("/saved"):
+            return reply(job(path.split("/")[1], saved_ns=NOW))
         if asked.method == "POST" and path.endswith("/stop"):
             return reply([job(path.split("/")[1], "stopped")])
         if path not in known:

@@ -68,6 +68,7 @@ LINES = {
     "explain": "explain big",
     "queue": "queue",
     "reservations": "reservation list",
+    "saved": "saved train",
     "defrag": "defrag",
     "defrag-apply": "defrag --apply --yes",
     "report": "report",

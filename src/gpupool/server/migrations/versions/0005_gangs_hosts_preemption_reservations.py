@@ -87,6 +87,7 @@ def _jobs() -> list[sa.Column[object]]:
         sa.Column("gang_role", sa.String(63), nullable=True),
         _flag("launcher", "starts when its gang runs"),
         sa.Column("leaving_for", sa.String(16), nullable=True, comment="job or gang that gets its seats"),
+        sa.Column("saved_ns", sa.BigInteger(), nullable=True, comment="when it last said that its work is saved"),
         sa.Column("moving_to", sa.JSON(), nullable=True, comment="cards kept for it: [uuid, milli, bytes] each"),
         sa.Column("preemptions", sa.Integer(), server_default="0", nullable=False, comment=again),
     ]
