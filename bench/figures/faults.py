@@ -11,10 +11,13 @@ import time
 from pathlib import Path
 
 from bench.rows import Row
+from tests.faults.gang_campaign import run_gang_campaign
 from tests.faults.harness import LONG, Broken, Counts, run_campaign
 
 NAME = "faults"
 KILLS = 10_000
+EVERY_GANGS, GANG_KILLS = 5, {"server": 15, "agent": 15, "client": 0, "supervisor": 35, "job": 35}
+"""Every so many pools one has gangs, preemption and moves at work; those are mostly the server's own."""
 PER_POOL = 1000
 """Kills before a pool is brought to rest, checked to the last line, purged, and the next one begun."""
 PAUSE_SECONDS = 0.05
@@ -28,7 +31,7 @@ def run(out: Path) -> list[Row]:
     for number in range(-(-wanted // PER_POOL)):
         kills = min(PER_POOL, wanted - number * PER_POOL)
         try:
-            total.add(_one_pool(seed + number, kills, separate_agent=number % 2 == 1))
+            total.add(_one_pool(seed + number, kills, separate_agent=number % 2 == 1, gangs=number % EVERY_GANGS == 1))
         except Broken as error:
             broken.append(f"pool {number} (seed {seed + number}): {error}")
             (out / "faults-broken.txt").write_text("\n\n".join(broken))
@@ -46,10 +49,11 @@ def _wanted() -> tuple[int, int]:
     return int(os.environ.get("BENCH_KILLS") or KILLS), int(seed) if seed else random.SystemRandom().randrange(1 << 31)
 
 
-def _one_pool(seed: int, kills: int, *, separate_agent: bool) -> Counts:
+def _one_pool(seed: int, kills: int, *, separate_agent: bool, gangs: bool) -> Counts:
     directory = Path(tempfile.mkdtemp(prefix="gpupool-faults-"))
     directory.chmod(0o755)
-    counts = run_campaign(directory, seed, kills, separate_agent=separate_agent, parts=LONG, pause=PAUSE_SECONDS)
+    campaign, parts = (run_gang_campaign, GANG_KILLS) if gangs else (run_campaign, LONG)
+    counts = campaign(directory, seed, kills, separate_agent=separate_agent, parts=parts, pause=PAUSE_SECONDS)
     print(f"seed {seed}: {counts}", flush=True)
     shutil.rmtree(directory)  # after Broken it stays, to be looked at
     return counts
@@ -91,5 +95,7 @@ def _sums(counts: Counts) -> str:
     return (
         f"{counts.jobs} jobs, {counts.ran} commands began, {counts.placed_again} placements were repeated because the "
         f"command had provably not begun; {counts.events} events, each seen exactly once by a watcher; "
-        f"{counts.capacity_card_milliseconds} card milliseconds of capacity in the reports, which closed."
+        f"{counts.capacity_card_milliseconds} card milliseconds of capacity in the reports, which closed. "
+        f"{counts.kinds['job.preempted']} jobs were asked to leave for others, {counts.kinds['job.moving']} to move, "
+        f"and {counts.kinds['job.requeued']} times a job waited again."
     )

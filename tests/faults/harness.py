@@ -39,12 +39,15 @@ class Counts:
     ran: int = 0
     placed_again: int = 0
     events: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Events by their kind."""
     capacity_card_milliseconds: int = 0
     seconds: float = 0.0
 
     def add(self, other: Counts) -> None:
         self.kills += other.kills
         self.states += other.states
+        self.kinds += other.kinds
         for name in ("jobs", "ran", "placed_again", "events", "capacity_card_milliseconds", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -211,12 +214,15 @@ class Campaign:
             *invariants.report_closes(report),
             *invariants.report_matches_intervals(self.pool, report),
             *invariants.node_leftovers(self.pool),
-            *invariants.nothing_ran_twice(self.truth),
-            *invariants.states_are_true(self.pool, self.truth),
+            *self.by_their_lines(),
             *invariants.every_submission_once(self.pool, self.truth),
             *invariants.watcher_saw_all(self.pool, list(watcher.seen)),
         ])  # fmt: skip
         self._count(report["capacity_card_milliseconds"])
+
+    def by_their_lines(self) -> list[str]:
+        """What the jobs wrote themselves, against the pool's word."""
+        return [*invariants.nothing_ran_twice(self.truth), *invariants.states_are_true(self.pool, self.truth)]
 
     def _await_clean_node(self) -> None:
         try:
@@ -245,6 +251,8 @@ class Campaign:
         again = "SELECT count(*) FROM events WHERE kind = 'job.requeued'"
         self.counts.placed_again = self.pool.rows(again)[0][0]
         self.counts.events = self.pool.rows("SELECT event_seq FROM pool")[0][0]
+        kinds = self.pool.rows("SELECT kind, count(*) n FROM events GROUP BY kind")
+        self.counts.kinds = Counter({row["kind"]: row["n"] for row in kinds})
         self.counts.capacity_card_milliseconds = capacity
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.gang_campaign import run_gang_campaign
 from tests.faults.harness import run_campaign
 
 SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -24,3 +25,12 @@ def test_fifty_kills_under_load_break_no_promise(tmp_path: Path, separate_agent:
     print(f"seed {SEED}: {counts}")
     assert sum(counts.kills.values()) == 50
     assert counts.ran > 50
+
+
+@pytest.mark.root
+def test_gangs_preemption_and_moves_survive_a_dozen_kills(tmp_path: Path) -> None:
+    parts = {"server": 50, "agent": 0, "client": 0, "supervisor": 25, "job": 25}
+    counts = run_gang_campaign(tmp_path, SEED, 12, separate_agent=False, parts=parts)
+    print(f"seed {SEED}: {counts}")
+    assert sum(counts.kills.values()) == 12
+    assert counts.kinds["job.placed"] > 12
