@@ -59,14 +59,16 @@ def read_gang(path: str) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         found = Group.model_validate(yaml.safe_load(text))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}", hint="gpupool submit --gang-file FILE") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{path} cannot be read: {why}", hint="gpupool submit --gang-file FILE") from None
     except yaml.YAMLError as error:
         raise BadInput(f"{path} is no YAML: {error}", hint="indent with spaces; quote what holds a colon") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"]).lstrip(".")
+        said = "is not known here" if first["type"] == "extra_forbidden" else first["msg"].lower()
         raise BadInput(
-            f"{path}: {where or 'the file'}: {first['msg'].lower()}",
+            f"{path}: {where or 'the file'}: {said}",
             hint="docs/how-to/gangs.md shows what a file may say",
         ) from None
     body: dict[str, Any] = {"gang": _group(found, f"{path}: ")}

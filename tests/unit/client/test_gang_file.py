@@ -59,7 +59,7 @@ def test_a_role_without_a_command_or_share_has_those_of_the_command_line(tmp_pat
     ("text", "error", "message"),
     [
         ("roles: [{name: a, members: 0}]", BadInput, "gang.yaml: roles[0].members: input should be greater"),
-        ("roles: [{name: a, count: 2}]", BadInput, "gang.yaml: roles[0].count: extra inputs are not permitted"),
+        ("roles: [{name: a, count: 2}]", BadInput, "gang.yaml: roles[0].count: is not known here"),
         ("roles: [{members: 2}]", BadInput, "gang.yaml: roles[0].name: field required"),
         ("groups: [{roles: [{name: a, share: {gpu: 1.5}}]}]", BadFraction, "groups[0].roles[0].share: --gpu 1.5"),
         ("roles: [{name: a, members: 2, min: 3}]", BadInput, "roles[0].min: 3 of 2 members"),
