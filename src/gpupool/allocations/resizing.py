@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.ledger import Resize, resize
 from gpupool.allocations.mirror import quota_of
+from gpupool.allocations.moving import kept_on
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, seats
 from gpupool.base.errors import (
@@ -65,6 +66,7 @@ _HELD = (
 )
 _SEATS = (
     sa.select(
+        devices.c.uuid,
         seats.c.device_id,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
@@ -132,7 +134,7 @@ def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted) ->
     if all((each.milli, each.size) == (each.milli_before, each.size_before) for each in changes):
         return Done(Granted(), False, job.generation, *before)
     for seat, change in zip(taken, changes, strict=True):
-        _check_card(job, seat, change)
+        _check_card(job, seat, change, kept_on(write.connection, seat.uuid))
     _check_quota(write, job, changes)
     granted = resize(write, metering, job.public_id, job.allocation_id, job.tenant_id, changes)
     _tell(write, job_id, job, changes, before)
@@ -190,29 +192,30 @@ def _is_whole(job: Row, seat: Row) -> bool:
     return bool(all_of_it and job.sharing != Sharing.BEST_EFFORT)
 
 
-def _check_card(job: Row, seat: Row, change: Resize) -> None:
+def _check_card(job: Row, seat: Row, change: Resize, kept: tuple[int, int]) -> None:
     if change.size > seat.card_bytes:
         raise LargerThanAnyCard(
             f"{_name(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
-            hint=_nearest(job, seat),
+            hint=_nearest(job, seat, kept),
         )
     if change.milli <= change.milli_before and change.size <= change.size_before:
         return
     if seat.state != DeviceState.ADOPTED or seat.health == Health.FAILED:
         what = "not healthy" if seat.health == Health.FAILED else str(seat.state)
         raise Refused(f"{_name(seat)} is {what}: a share on it can only shrink", hint="gpupool gpus  shows why")
-    lacking = _lacking(seat, change)
+    lacking = _lacking(seat, change, kept)
     if lacking:
         now = format_share(seat.gpu_milli, seat.memory_bytes)
         raise NoRoomNow(
-            f"{_name(seat)} has {' and '.join(lacking)}; job {job.name} holds {now} of it", hint=_nearest(job, seat)
+            f"{_name(seat)} has {' and '.join(lacking)}; job {job.name} holds {now} of it",
+            hint=_nearest(job, seat, kept),
         )
 
 
-def _lacking(seat: Row, change: Resize) -> list[str]:
+def _lacking(seat: Row, change: Resize, kept: tuple[int, int]) -> list[str]:
     """What the card has too little of, each in numbers."""
     more_milli, more_bytes = change.milli - change.milli_before, change.size - change.size_before
-    free_milli, free_bytes = WHOLE - seat.used_milli, seat.card_bytes - seat.used_bytes
+    free_milli, free_bytes = WHOLE - seat.used_milli - kept[0], seat.card_bytes - seat.used_bytes - kept[1]
     found = []
     if more_milli > free_milli:
         found.append(f"{format_gpu(free_milli)} GPU free where {format_gpu(more_milli)} more would be needed")
@@ -221,10 +224,10 @@ def _lacking(seat: Row, change: Resize) -> list[str]:
     return found
 
 
-def _nearest(job: Row, seat: Row) -> str:
+def _nearest(job: Row, seat: Row, kept: tuple[int, int]) -> str:
     """The largest size that the card has room for now."""
-    size = (seat.card_bytes - seat.used_bytes + seat.memory_bytes) // MIB
-    milli = WHOLE - seat.used_milli + seat.gpu_milli
+    size = (seat.card_bytes - seat.used_bytes - kept[1] + seat.memory_bytes) // MIB
+    milli = WHOLE - seat.used_milli - kept[0] + seat.gpu_milli
     gpu = "" if job.sharing == Sharing.BEST_EFFORT else f"--gpu {milli / WHOLE:g} "
     return f"the most it could have now: gpupool resize {job.name} {gpu}--memory {size}MiB"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import Conflict, NotAllowed, NotFound, WrongState
+from gpupool.base.errors import Conflict, NoRoomNow, NotAllowed, NotFound, WrongState
 from gpupool.wire.defrag import DefragIn, DefragOut, MoveIn, MovesIn, MovesOut
 from gpupool.wire.fleet import WorkOut
+from gpupool.wire.jobs import ResizeIn
 from tests.support.house import House
 
 GREEDY = DefragIn(seconds=0)
@@ -159,3 +160,17 @@ def test_only_what_runs_and_is_ones_own_can_say_that_it_saved(house: House) -> N
     stranger = house.member("eve", "default")
     with pytest.raises((NotFound, NotAllowed)):
         house.allocations.saved(live(house)[0], stranger)
+
+
+def test_a_job_does_not_grow_into_seats_that_are_kept_for_another(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for name, milli in (("grows", 300), ("filler", 700), ("moves", 500)):
+        house.submit(milli, 8, name=name, preemptible=True)
+        report(house, name, "running", started_ns=5)
+    report(house, "filler", "ended", exit_code=0)
+    (seat,) = house.job("grows").seats
+    house.allocations.move(MovesIn(moves=[MoveIn(job=house.job("moves").id, cards=[seat.uuid])]))
+    with pytest.raises(NoRoomNow, match=r"0\.20 GPU free"):
+        house.allocations.resize("grows", ResizeIn(gpu_milli=600), house.admin)
+    assert house.allocations.resize("grows", ResizeIn(gpu_milli=500), house.admin).changed
+    house.close()
