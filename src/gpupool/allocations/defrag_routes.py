@@ -1,4 +1,4 @@
-"""Routes of defragmentation, below /api/v1. Thin: parse, ask, answer."""
+"""Routes of defragmentation and rebalancing, below /api/v1. Thin: parse, ask, answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from gpupool.allocations.routes import Service
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require
-from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut
+from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut
 
 router = APIRouter(tags=["fleet"])
 Admin = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
@@ -19,6 +19,12 @@ Admin = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
 def plan_defrag(body: DefragIn, allocations: Service, _caller: Admin) -> DefragOut:
     """What to move so that whole cards of one node come free together, and what that costs. Moves nothing."""
     return allocations.plan_defrag(body)
+
+
+@router.post("/rebalance/plan")
+def plan_rebalance(body: RebalanceIn, allocations: Service, _caller: Admin) -> RebalanceOut:
+    """Which shares to move so that the cards they are on are loaded more alike, and what that costs. Moves nothing."""
+    return allocations.plan_rebalance(body)
 
 
 @router.post("/defrag/moves", status_code=202)

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import defragmenting, inserting, intake, progress, reading, reserving
+from gpupool.allocations import defragmenting, inserting, intake, making_moves, progress, reading, reserving
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.leases import Leases
@@ -37,7 +37,7 @@ from gpupool.tenancy.service import Tenancy
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
-from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut
+from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
 from gpupool.wire.people import QuotaTreeOut
@@ -172,11 +172,16 @@ class Allocations:
     def plan_defrag(self, asked: DefragIn) -> DefragOut:
         """What to move so that whole cards of one node come free together. Moves nothing."""
         self.placer.refresh()
-        return defragmenting.plan(self.store, self.mirror, asked)
+        return defragmenting.plan_defrag(self.store, self.mirror, asked)
+
+    def plan_rebalance(self, asked: RebalanceIn) -> RebalanceOut:
+        """Which shares to move so that the cards they are on are loaded more alike. Moves nothing."""
+        self.placer.refresh()
+        return defragmenting.plan_rebalance(self.store, self.mirror, asked)
 
     def move(self, asked: MovesIn) -> MovesOut:
         """Make these moves, all or none. Raises NotFound, WrongState, Conflict."""
-        return defragmenting.apply(self.store, self.mirror, self.placer, asked)
+        return making_moves.apply(self.store, self.mirror, self.placer, asked)
 
     def queue_counts(self) -> dict[str, int]:
         """Live jobs by state."""

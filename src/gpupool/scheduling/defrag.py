@@ -10,18 +10,9 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpupool.scheduling.move_limits import Limits, Spent
 from gpupool.scheduling.moves import Clearing, Move, Mover
 from gpupool.scheduling.snapshot import Snapshot
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How far a defragmentation may go; None is no limit."""
-
-    moves: int | None = None
-    lost_seconds: int | None = None
-    per_tenant: int | None = None
-    """Moves of jobs of one tenant."""
 
 
 @dataclass(frozen=True)
@@ -113,42 +104,28 @@ class _Work:
     """Clearings done so far, within the limits."""
 
     def __init__(self, mover: Mover, limits: Limits) -> None:
-        self.mover, self.limits = mover, limits
-        self.gained = 0
-        self._moves: list[Move] = []
+        self.mover, self.gained = mover, 0
+        self._spent = Spent(limits)
         self._before = _state(mover)
 
     def clear(self, clearing: Clearing) -> bool:
-        if not self._may(clearing):
+        tenants = [self.mover.jobs[place].tenant for place in clearing.jobs]
+        if not self._spent.allows(tenants, clearing.lost_seconds):
             return False
         moves = self.mover.clear(clearing)
         if moves is None:
             return False
-        self._moves += moves
+        self._spent.add(moves)
         self.gained += 1
         return True
 
-    def _may(self, clearing: Clearing) -> bool:
-        limits, lost = self.limits, sum(move.lost_seconds for move in self._moves)
-        tenants = [self.mover.jobs[place].tenant for place in clearing.jobs] + [move.tenant for move in self._moves]
-        most = max((tenants.count(tenant) for tenant in set(tenants)), default=0)
-        return (
-            _within(len(tenants), limits.moves)
-            and _within(lost + clearing.lost_seconds, limits.lost_seconds)
-            and _within(most, limits.per_tenant)
-        )
-
     def plan(self, by: str) -> DefragPlan:
         gain = Gain(*zip(self._before, _state(self.mover), strict=True))
-        lost = sum(move.lost_seconds for move in self._moves)
-        return DefragPlan(self.mover.snapshot.generation, tuple(self._moves), gain, lost, by)
+        spent = self._spent
+        return DefragPlan(self.mover.snapshot.generation, tuple(spent.moves), gain, spent.lost_seconds, by)
 
 
 def _state(mover: Mover) -> tuple[int, int, int]:
     whole, sizes = mover.whole(), mover.free.count_by_node(mover.free.milli >= 0)
     nodes = int(((whole == sizes) & (sizes > 0)).sum())
     return int(whole.sum()), nodes, mover.blocks()
-
-
-def _within(value: int, limit: int | None) -> bool:
-    return limit is None or value <= limit

@@ -25,9 +25,10 @@ class Move:
     job: str
     tenant: str
     from_node: str
+    from_rows: tuple[int, ...]
     node: str
     rows: tuple[int, ...]
-    """Of its new cards in the snapshot, one per seat."""
+    """Of its new cards in the snapshot, one per seat; `from_rows` of those it leaves."""
     lost_seconds: int
     """Work since it began or last saved its state, which it has to do again."""
 
@@ -58,15 +59,21 @@ def lost_seconds(job: Running, now_ns: int) -> int:
     return max(0, now_ns - max(job.started_ns, job.saved_ns or 0)) // 10**9
 
 
+def free_beside_kept(snapshot: Snapshot) -> Free:
+    """What is free now and kept for nobody."""
+    free = Free(snapshot.cards)
+    for kept in snapshot.kept:
+        rows = np.array(kept.rows, dtype=np.int64)
+        free.take(int(snapshot.cards.node[rows[0]]), rows, kept.shape.held_milli, np.array(kept.sizes))
+    return free
+
+
 class Mover:
     """Jobs on their cards, and what is free beside them. `block` whole cards of one node are what is wanted."""
 
     def __init__(self, snapshot: Snapshot, now_ns: int, block: int | None) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
-        self.free = Free(snapshot.cards)
-        for kept in snapshot.kept:
-            rows = np.array(kept.rows, dtype=np.int64)
-            self.free.take(int(snapshot.cards.node[rows[0]]), rows, kept.shape.held_milli, np.array(kept.sizes))
+        self.free = free_beside_kept(snapshot)
         self.jobs = snapshot.running
         self.rows = [np.array(job.rows, dtype=np.int64) for job in self.jobs]
         self.cleared = np.zeros(len(snapshot.cards.nodes), dtype=np.bool_)
@@ -82,6 +89,10 @@ class Mover:
     def block(self, node: int) -> int:
         """Whole cards wanted together on that node: as asked, or all that it has."""
         return self._block or len(self.free.of_node(node))
+
+    def on(self, row: int) -> list[int]:
+        """Who sits on that card, or is to sit there: places in `Snapshot.running`."""
+        return sorted(self._on[row])
 
     def blocks(self) -> int:
         """How many blocks of whole cards are free now, over all nodes."""
@@ -156,19 +167,28 @@ class Mover:
         self.free.give(self._node_of(place), rows, job.milli[0], sizes, shape.cpu_milli, shape.host_bytes)
 
     def _set_down(self, place: int) -> Move | None:
-        job, came_from, shape = self.jobs[place], self._node_of(place), self.jobs[place].shape
-        fit = self._fit(shape)
+        fit = self.fit(self.jobs[place].shape)
         found = self._best(fit, np.flatnonzero(fit.roomy & ~self.cleared))
-        if found is None:
-            return None
-        node, rows = found
+        return None if found is None else self.seat(place, *found)
+
+    def seat(self, place: int, node: int, rows: Ints) -> Move:
+        """Take these cards, which were found to fit, for the job. Gives nothing back of where it was."""
+        job, came_from, left = self.jobs[place], self._node_of(place), self.rows[place]
+        shape, fit = job.shape, self.fit(job.shape)
         self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes)
         self._note(place, rows)
-        names = self.snapshot.cards.nodes
-        lost = lost_seconds(job, self.now_ns)
-        return Move(job.job, job.tenant, names[came_from], names[node], tuple(map(int, rows)), lost)
+        return Move(
+            job.job,
+            job.tenant,
+            from_node=self.snapshot.cards.nodes[came_from],
+            from_rows=tuple(map(int, left)),
+            node=self.snapshot.cards.nodes[node],
+            rows=tuple(map(int, rows)),
+            lost_seconds=lost_seconds(job, self.now_ns),
+        )
 
-    def _fit(self, shape: Shape) -> Fit:
+    def fit(self, shape: Shape) -> Fit:
+        """The shape against every card as things are now."""
         known = self._fits.get(shape)
         if known is None:
             self._fits[shape] = known = Fit(shape, self.free)

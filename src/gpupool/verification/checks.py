@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpupool.base.errors import Unavailable
+from gpupool.base.fairness import jain
 from gpupool.base.units import MIB, format_mib
 from gpupool.verification.bench import Bench, Task
 from gpupool.verification.findings import Bar, Finding, Findings, Line, Mark, Timeline
@@ -19,7 +20,6 @@ from gpupool.verification.statistics import (
     Estimate,
     Stretch,
     estimate,
-    jain,
     mean_rate,
     overlap,
     reached,

@@ -76,15 +76,6 @@ def overlap(series: Sequence[Sequence[Stretch]], skip_ns: int = 0) -> tuple[int,
     return begin, end
 
 
-def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness: 1.0 when all are equal, 1/n when one has everything.
-
-    R. Jain, D. Chiu, W. Hawe, DEC Research Report TR-301 (1984).
-    """
-    squares = sum(value * value for value in values)
-    return 1.0 if not squares else sum(values) ** 2 / (len(values) * squares)
-
-
 def reached(series: Sequence[Stretch], since_ns: int, before: float, after: float) -> int | None:
     """When a rate that was `before` became `after`: nanoseconds from `since_ns`, None if it did not.
 

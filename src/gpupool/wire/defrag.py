@@ -1,4 +1,4 @@
-"""Defragmentation: what to ask for, the plan with its price and gain, and which moves to make."""
+"""Defragmentation and rebalancing: what to ask for, the plan with its price and gain, and which moves to make."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from gpupool.wire.common import Wire
 MOST_MOVES = 10_000
 
 
-class DefragIn(Wire):
+class MoveLimits(Wire):
     """How far a plan may go; null is no limit."""
 
+    max_moves: int | None = Field(None, ge=0, le=MOST_MOVES)
+    max_lost_seconds: int | None = Field(None, ge=0, le=10**9)
+    max_moves_per_tenant: int | None = Field(None, ge=0, le=MOST_MOVES)
+
+
+class DefragIn(MoveLimits):
     cards: int | None = Field(
         None, ge=1, le=1024, description="whole cards wanted together on one node; null: all of it"
     )
     blocks: int | None = Field(None, ge=1, le=100_000, description="how many more of them; null: as many as can be had")
-    max_moves: int | None = Field(None, ge=0, le=MOST_MOVES)
-    max_lost_seconds: int | None = Field(None, ge=0, le=10**9)
-    max_moves_per_tenant: int | None = Field(None, ge=0, le=MOST_MOVES)
     seconds: float = Field(5.0, ge=0, le=60, description="for the solver; 0: the greedy plan only")
+
+
+class RebalanceIn(MoveLimits):
+    step_milli: int = Field(100, ge=0, le=1000, description="a move brings two cards nearer together by more than this")
+    use_free_cards: bool = Field(False, description="also move shares to cards that nobody uses")
 
 
 class MoveOut(Wire):
@@ -29,8 +37,10 @@ class MoveOut(Wire):
     name: str
     tenant: str
     from_node: str
+    from_devices: list[str] = Field(description="the cards it leaves, by node and index")
     node: str
-    cards: list[str] = Field(description="uuids of its new cards, one per seat")
+    devices: list[str] = Field(description="its new cards, by node and index, one per seat")
+    cards: list[str] = Field(description="uuids of its new cards, in the same order")
     lost_seconds: int
 
 
@@ -44,6 +54,25 @@ class DefragOut(Wire):
     blocks: tuple[int, int] = Field(description="blocks of the cards that were asked for")
     by: str = Field(description="who chose: greedy, cp-sat, or cp-sat with proof that nothing is better")
     movable: int = Field(description="jobs that may be moved at all")
+
+
+class SpreadOut(Wire):
+    """How the load lies on the cards that shares are on: what is held of them, of best effort what was asked for."""
+
+    cards: int
+    highest_milli: int
+    mean_milli: int
+    jain: float = Field(description="Jain's index: 1 when all carry the same; over the cards that shares are on after")
+
+
+class RebalanceOut(Wire):
+    """Moves, what they cost and what they bring."""
+
+    moves: list[MoveOut]
+    lost_seconds: int
+    before: SpreadOut
+    after: SpreadOut
+    movable: int = Field(description="shares that may be moved at all")
 
 
 class MoveIn(Wire):

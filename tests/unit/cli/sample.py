@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.wire.capacity import CapacityOut, ModelRoom
-from gpupool.wire.defrag import DefragOut, MoveOut
+from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, SpreadOut
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
 from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
 from gpupool.wire.people import (
@@ -270,12 +270,20 @@ def defrag_plan() -> DefragOut:
         name="train",
         tenant="nlp",
         from_node="node-1",
+        from_devices=["node-1:0"],
         node="node-2",
+        devices=["node-2:1"],
         cards=["GPU-9"],
         lost_seconds=4000,
     )
     gain = {"whole_cards": (12, 12), "whole_nodes": (0, 1), "blocks": (0, 1)}
     return DefragOut(moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, **gain)
+
+
+def rebalance_plan() -> RebalanceOut:
+    before = SpreadOut(cards=4, highest_milli=900, mean_milli=400, jain=0.7)
+    after = SpreadOut(cards=4, highest_milli=500, mean_milli=400, jain=0.96)
+    return RebalanceOut(moves=defrag_plan().moves, lost_seconds=4000, before=before, after=after, movable=5)
 
 
 def room() -> CapacityOut:
@@ -334,6 +342,7 @@ def answers() -> dict[str, Any]:
         "reservations": {"items": reservations(), "next": None},
         "devices": cards(),
         "defrag/plan": defrag_plan().model_dump(mode="json"),
+        "rebalance/plan": rebalance_plan().model_dump(mode="json"),
         "defrag/moves": {"moving": ["j-0000000001"], "ended": []},
         "capacity": room().model_dump(mode="json"),
         "devices/node-1:0": cards()[0],

@@ -71,6 +71,8 @@ LINES = {
     "saved": "saved train",
     "defrag": "defrag",
     "defrag-apply": "defrag --apply --yes",
+    "rebalance": "rebalance",
+    "rebalance-apply": "rebalance --apply --yes",
     "report": "report",
     "report-wide": "report -o wide",
     "report-csv": "report -o csv",

@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from gpupool.base.units import GIB
-from gpupool.model.claim import Shape
-from gpupool.scheduling.defrag import DefragPlan, Limits, defrag
+from gpupool.scheduling.defrag import DefragPlan, defrag
 from gpupool.scheduling.defrag_solver import solver
-from gpupool.scheduling.snapshot import Running, Snapshot
-from tests.support.scheduling_builders import snapshot
-
-NOW = 10_000 * 10**9
-
-
-def pool(layout: str, *jobs: Running) -> Snapshot:
-    """A pool with these jobs on its cards."""
-    made = snapshot(layout)
-    milli, size = made.cards.free_milli.copy(), made.cards.free_bytes.copy()
-    for job in jobs:
-        rows = np.array(job.rows)
-        milli[rows] -= job.milli
-        size[rows] -= job.sizes
-    return replace(made, cards=replace(made.cards, free_milli=milli, free_bytes=size), running=jobs)
-
-
-def job(
-    name: str,
-    *rows: int,
-    milli: int = 1000,
-    ran: int = 60,
-    saved: int | None = None,
-    stays: bool = False,
-    gang: str = "",
-) -> Running:
-    """A job on these cards that has run so many seconds, and last saved its state that many ago."""
-    size = 140 * GIB if milli == 1000 else GIB
-    shape = Shape(milli, size, len(rows))
-    saved_ns = None if saved is None else NOW - saved * 10**9
-    sizes, all_milli = (size,) * len(rows), (milli,) * len(rows)
-    began = NOW - ran * 10**9
-    return Running(name, "nlp", 0, rows, all_milli, sizes, shape, began, None, saved_ns, not stays, gang)
+from gpupool.scheduling.move_limits import Limits
+from tests.support.moving_builders import NOW, job, pool
 
 
 def moved(plan: DefragPlan) -> dict[str, str]:

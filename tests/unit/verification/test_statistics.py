@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gpupool.verification.statistics import Stretch, estimate, jain, mean_rate, overlap, reached, windows
+from gpupool.verification.statistics import Stretch, estimate, mean_rate, overlap, reached, windows
 
 MS = 10**6
 
@@ -49,11 +49,6 @@ def test_only_the_time_in_which_all_ran_is_compared() -> None:
         overlap([series(1), series(1, start_ms=200)])
     with pytest.raises(ValueError, match="never ran"):
         overlap([series(1), []])
-
-
-def test_fairness_is_one_for_equals_and_one_nth_for_a_hog() -> None:
-    assert jain([0.3, 0.3, 0.3]) == pytest.approx(1.0)
-    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
 
 
 def test_a_change_is_found_at_its_stretch_also_in_noise() -> None:

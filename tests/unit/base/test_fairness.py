@@ -1,0 +1,11 @@
+"""One number for how even others are."""
+
+import pytest
+
+from gpupool.base.fairness import jain
+
+
+def test_fairness_is_one_for_equals_and_one_nth_for_a_hog() -> None:
+    assert jain([0.3, 0.3, 0.3]) == pytest.approx(1.0)
+    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert jain([]) == 1.0
