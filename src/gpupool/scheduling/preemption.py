@@ -140,7 +140,7 @@ def evictions(found: Preemption, claimant: Claimant) -> list[Eviction]:
     lower = f"gives way to {claimant.job}, of priority {priority}; it has priority"
     back = f"gives way to {claimant.job}: tenant {tenant} takes back what it is guaranteed, which this job had borrowed"
     return [
-        Eviction(job.job, claimant.job, lost, f"{lower} {job.priority}" if victim.priority < priority else back)
+        Eviction(job.job, claimant.job, lost, f"{lower} {job.priority}" if victim.yields_to(priority) else back)
         for victim in found.victims
         for job, lost in zip(victim.jobs, victim.lost_seconds, strict=True)
     ]

@@ -73,6 +73,10 @@ class Victim:
         """Cheapest first, then fewest jobs, then the one that started last."""
         return self.cost, len(self.jobs), -max(job.started_ns for job in self.jobs), self.jobs[0].job
 
+    def yields_to(self, priority: int) -> bool:
+        """Whether it may be evicted for that priority alone: all of its jobs are preemptible, and lower."""
+        return self.priority < priority and all(job.preemptible for job in self.jobs)
+
 
 def together(running: Iterable[Running], now_ns: int) -> list[Victim]:
     """Every running job that is not told to leave already, with those that it would take along."""
@@ -95,8 +99,8 @@ def of_lower_priority(victims: Iterable[Victim], priority: int, rules: Preemptio
     return [
         victim
         for victim in victims
-        if victim.priority < priority
-        and all(job.preemptible and job.started_ns + rules.protected_s * SECOND <= now_ns for job in victim.jobs)
+        if victim.yields_to(priority)
+        and all(job.started_ns + rules.protected_s * SECOND <= now_ns for job in victim.jobs)
     ]
 
 

@@ -238,6 +238,13 @@ def test_what_runs_on_borrowed_quota_is_taken_back_by_who_is_inside_its_own_the_
     assert sorted(evicted(_borrowers(2))) == ["old-2", "old-3"]
 
 
+def test_who_may_not_be_preempted_is_told_that_its_quota_was_borrowed_though_its_priority_is_lower() -> None:
+    before = _borrowers(1)
+    urgent = replace(before, waiting=(replace(before.waiting[0], priority=100),))
+    (eviction,) = plan(urgent).evictions
+    assert eviction.why == "gives way to mine: tenant nlp takes back what it is guaranteed, which this job had borrowed"
+
+
 def test_nobody_takes_back_more_than_it_is_guaranteed_or_what_is_inside_anothers_quota() -> None:
     assert evicted(_borrowers(3)) == []
     within = _borrowers(1)
