@@ -205,7 +205,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 Ledger.TestCase.settings = settings(
-    max_examples=25,
+    max_examples=12,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -26,7 +26,7 @@ RULES = PreemptionRules(protected_s=0)
 STEP = 60 * 10**9
 LONGEST = 4
 """Steps that a small job lasts at most."""
-often = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass

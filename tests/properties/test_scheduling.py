@@ -34,6 +34,7 @@ from tests.support.scheduling_builders import apply, cards, snapshot
 ZONES = ("a", "b")
 TENANTS = ("nlp", "vision", "audio")
 often = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+fewer = settings(often, max_examples=40)  # of what plans several times or is costly to make
 
 models = st.sampled_from(["T4", "A100-40G", "A100-80G", "H200"])
 nodes = st.lists(st.lists(models, min_size=1, max_size=4), min_size=1, max_size=3)
@@ -169,7 +170,7 @@ def test_a_seat_is_on_an_open_card_of_the_asked_kind_and_holds_what_the_shape_sa
             assert not shape.whole or (pool.free_milli[row], pool.free_bytes[row]) == (WHOLE, pool.memory_bytes[row])
 
 
-@often
+@fewer
 @given(snapshots(), st.randoms(use_true_random=False))
 def test_the_same_snapshot_gives_the_same_plan_in_whatever_order_it_was_written(before: Snapshot, random) -> None:
     names, classes = list(before.tenants), list(before.waiting)
@@ -319,7 +320,7 @@ def test_explain_agrees_with_the_plan(before: Snapshot) -> None:
         assert said is None or told.sentence == said.sentence
 
 
-@often
+@fewer
 @given(mixtures())
 def test_gangs_are_whole_or_absent(before: Snapshot) -> None:
     plan = cycle(before, 0)
@@ -348,7 +349,7 @@ def _spread(group: Group, seated: dict[str, list[int]], level: Level) -> bool:
     return any(_spread(part, seated, level) for part in group.parts if isinstance(part, Group))
 
 
-@often
+@fewer
 @given(mixtures())
 def test_what_must_be_near_together_is(before: Snapshot) -> None:
     node = {placement.job: before.cards.nodes.index(placement.node) for placement in cycle(before, 0).placements}
@@ -362,7 +363,7 @@ def test_what_must_be_near_together_is(before: Snapshot) -> None:
             assert not _spread(waiting.gang.root, seated, before.cards.levels[0])
 
 
-@often
+@fewer
 @given(mixtures())
 def test_gangs_overcommit_nothing_and_take_no_tenant_over_its_maximum(before: Snapshot) -> None:
     test_no_card_is_overcommitted_in_compute_or_memory.hypothesis.inner_test(before)  # type: ignore[attr-defined]
@@ -370,7 +371,7 @@ def test_gangs_overcommit_nothing_and_take_no_tenant_over_its_maximum(before: Sn
     test_every_class_of_which_something_waits_is_told_why_and_no_other.hypothesis.inner_test(before, 64)  # type: ignore[attr-defined]
 
 
-@often
+@fewer
 @given(mixtures(), st.lists(st.tuples(st.integers(0, 11), st.sampled_from([0, 250, 1000])), max_size=6))
 def test_a_board_that_lives_on_gives_the_plans_of_a_new_one(before: Snapshot, ends: list[tuple[int, int]]) -> None:
     board, now = Board(before), before

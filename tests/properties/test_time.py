@@ -27,7 +27,7 @@ from tests.properties.test_scheduling import snapshots
 from tests.support.scheduling_builders import cards
 from tests.support.time_builders import reserved, taken
 
-often = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 layouts = st.sampled_from(["1x2xT4", "2x2xT4", "1x1xT4+1x2xL40S", "2x1xT4+1x4xT4", "4x1xT4"])
 shapes = st.sampled_from(
     [
