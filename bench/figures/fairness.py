@@ -79,7 +79,7 @@ def card_time(seed: int) -> dict[str, float]:
 
 
 def reclaims(seed: int) -> list[int]:
-    """Of every guaranteed claim, how many times borrowers were told to leave before it sat."""
+    """Of every guaranteed claim, how many times borrowers (all preemptible) were told to leave before it sat."""
     draw = random.Random(seed)
     tenants = {"guest": _view(_cards(4)), "ours": _view(_cards(4))}
     world = World(Snapshot(0, columns_of(_nodes(1)), tenants, ()))
@@ -131,4 +131,4 @@ def _cards(nominal: int) -> Quota:
 
 def _job(tenant: str, number: int, now: int, count: int) -> Job:
     shape = Shape(1000, count=count)
-    return Job(f"{tenant}-{number:06}", ClassKey(tenant, 0, shape), shape, now * NS, None)
+    return Job(f"{tenant}-{number:06}", ClassKey(tenant, 0, shape), shape, now * NS, None, preemptible=True)

@@ -57,8 +57,18 @@ def gpus(count: float) -> Mapping[str, int]:
     return {GPU: round(count * WHOLE)}
 
 
-def runs(job: str, tenant: str, *rows: int, started: int = 0, priority: int = 0, gang: str = "") -> Running:
+def runs(
+    job: str,
+    tenant: str,
+    *rows: int,
+    started: int = 0,
+    priority: int = 0,
+    gang: str = "",
+    preemptible: bool = True,
+) -> Running:
     """A job on whole cards."""
     seats = (WHOLE,) * len(rows)
     want = shape(WHOLE, GIB, len(rows))
-    return Running(job, tenant, priority, rows, seats, (GIB,) * len(rows), want, started, gang=gang)
+    return Running(
+        job, tenant, priority, rows, seats, (GIB,) * len(rows), want, started, preemptible=preemptible, gang=gang
+    )

@@ -1,10 +1,11 @@
 """Which running jobs may be taken back for a claim that is inside what its tenant is guaranteed.
 
-Of those whom one node guarantees something together, the jobs that started first and fit in it are their own; the rest
-runs on borrowed quota. Only borrowed jobs are given back, a gang as a whole, and only where every node between the
-borrower and the branch that it shares with the claimant holds more than its nominal part: within its own cohort a
-tenant may use what its siblings leave. Whether a victim's seats help at all is not judged here. Priority does not
-protect: who borrows takes that on, and who is inside its nominal part waits for one reclaim at most.
+Of those whom one node guarantees something together, the jobs that may not be preempted, then those that started first,
+and fit in it are their own; the rest runs on borrowed quota. Only borrowed jobs that said they may be preempted are
+given back, a gang as a whole, and only where every node between the borrower and the branch that it shares with the
+claimant holds more than its nominal part: within its own cohort a tenant may use what its siblings leave. Whether a
+victim's seats help at all is not judged here. Priority does not protect: who borrows takes that on. What may not be
+preempted runs to its end: a command that was not meant to be run twice never is.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ class Lot:
         return self.jobs[0].tenant
 
     @property
+    def preemptible(self) -> bool:
+        """Whether all of it may be interrupted and started again."""
+        return all(job.preemptible for job in self.jobs)
+
+    @property
     def age(self) -> tuple[int, str]:
         """Oldest first."""
         return min((job.started_ns, job.job) for job in self.jobs)
@@ -45,7 +51,8 @@ def reclaimable(tree: Tree, tenant: str, use: Use, running: Iterable[Running], c
     if tree.borrows(tenant, use):
         return ()
     mine = set(map(id, tree.leaves[tenant].path()))
-    left = {name: _order(found) for name, found in borrowed(tree, running, cards).items() if name != tenant}
+    owing = {name: found for name, found in borrowed(tree, running, cards).items() if name != tenant}
+    left = {name: _order([lot for lot in found if lot.preemptible]) for name, found in owing.items()}
     taken, before = list[Lot](), tree.mark()
     while name := _next(tree, left, mine):
         lot = left[name].pop()
@@ -82,10 +89,13 @@ def _sum(uses: Iterable[Use]) -> Use:
 
 
 def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
-    """By tenant, the lots that are not inside what is guaranteed: oldest first, each is inside if it still fits."""
+    """By tenant, the lots that are not inside what is guaranteed, each of which is inside if it still fits.
+
+    Those that may not be preempted come first, of equals the oldest.
+    """
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
     beyond: dict[str, list[Lot]] = defaultdict(list)
-    for lot in sorted(lots(running, tree, cards), key=lambda lot: lot.age):
+    for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, lot.age)):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
         if all(inside[(id(node), r)] + amount <= max(0, node.cap.get(r, 0)) for node, r, amount in parts if amount):
             for node, r, amount in parts:

@@ -224,7 +224,7 @@ def test_the_plan_says_when_the_seats_will_be_free() -> None:
 
 def _borrowers(count: int, **more: object) -> Snapshot:
     """Four cards, all held by a tenant that is guaranteed two; another one, guaranteed two, asks for `count`."""
-    pool = one_each(cards("4xH200"), 9, 8, 7, 6, **{"preemptible": False} | more)
+    pool = one_each(cards("4xH200"), 9, 8, 7, 6, **more)
     asks = waiting("mine", want=whole(count), tenant="nlp")
     held = replace(tenant(2000, None), held=Amount(4000, 0))
     return replace(asked(pool, asks), tenants={"nlp": tenant(2000, None), "other": held})
@@ -238,11 +238,8 @@ def test_what_runs_on_borrowed_quota_is_taken_back_by_who_is_inside_its_own_the_
     assert sorted(evicted(_borrowers(2))) == ["old-2", "old-3"]
 
 
-def test_who_may_not_be_preempted_is_told_that_its_quota_was_borrowed_though_its_priority_is_lower() -> None:
-    before = _borrowers(1)
-    urgent = replace(before, waiting=(replace(before.waiting[0], priority=100),))
-    (eviction,) = plan(urgent).evictions
-    assert eviction.why == "gives way to mine: tenant nlp takes back what it is guaranteed, which this job had borrowed"
+def test_what_may_not_be_preempted_is_not_taken_back_whatever_it_borrowed() -> None:
+    assert evicted(_borrowers(1, preemptible=False)) == []
 
 
 def test_nobody_takes_back_more_than_it_is_guaranteed_or_what_is_inside_anothers_quota() -> None:
@@ -253,7 +250,7 @@ def test_nobody_takes_back_more_than_it_is_guaranteed_or_what_is_inside_anothers
 
 
 def test_a_borrower_of_higher_priority_evicts_none_that_is_inside_its_quota() -> None:
-    before = _borrowers(1, preemptible=True)
+    before = _borrowers(1)
     urgent = replace(before.waiting[0], priority=100)
     views = {"nlp": tenant(0, None), "other": replace(before.tenants["other"], quota=tenant(4000).quota)}
     assert evicted(replace(before, waiting=(urgent,), tenants=views)) == []
@@ -280,7 +277,7 @@ def test_a_budget_that_cannot_be_enough_ends_the_search_before_it_begins() -> No
 
 def test_what_siblings_borrowed_of_a_full_cohort_is_taken_back_though_cards_are_free() -> None:
     before = _borrowers(1)
-    pool = one_each(cards("6xH200"), 9, 8, 7, 6, preemptible=False)
+    pool = one_each(cards("6xH200"), 9, 8, 7, 6)
     views = {name: replace(view, cohort="lab") for name, view in before.tenants.items()}
     lab = {"lab": Branch(None, tenant(4000).quota)}
     full = replace(before, cards=pool[0], running=pool[1], tenants=views, cohorts=lab)

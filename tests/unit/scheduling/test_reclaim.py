@@ -64,3 +64,11 @@ def test_the_tree_is_afterwards_as_it_was() -> None:
     running = [runs(f"g{n}", "guest", n, started=n) for n in range(8)]
     assert taken(found, "nlp", 4, running) == taken(found, "nlp", 4, running)
     assert not found.covers("guest", gpus(1))
+
+
+def test_what_may_not_be_preempted_is_inside_first_and_is_never_taken() -> None:
+    found = tree("1x8xH200", nlp=member(gpu=4), guest=member(gpu=4, holds=8))
+    fixed = [runs(f"f{n}", "guest", n, started=n, preemptible=False) for n in (4, 5, 6, 7)]
+    running = [*(runs(f"g{n}", "guest", n, started=n) for n in range(4)), *fixed]
+    assert taken(found, "nlp", 4, running) == [["g3"], ["g2"], ["g1"], ["g0"]]
+    assert taken(found, "nlp", 4, [runs(f"f{n}", "guest", n, preemptible=False) for n in range(8)]) == []
