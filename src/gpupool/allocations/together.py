@@ -160,15 +160,17 @@ def stop_waiting(write: Write, job_ids: Sequence[int], why: str) -> list[str]:
 
 
 def stop_working(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> list[str]:
-    """Ask for the end of jobs that hold seats; public ids of those that were not asked before.
+    """Ask for the end of those that hold seats; public ids of those that were not asked before.
 
-    Who was to wait again and is now to end, ends; a first reason else stays.
+    Members of a gang that wait are left to wait. Who was to wait again and is now to end, ends; else a first reason
+    stays.
     """
     if not job_ids:
         return []
     weaker = [None] if why in SENT_BACK else [None, *SENT_BACK]
     unasked = sa.or_(*(jobs.c.stop_requested == one for one in weaker))
-    first = write.execute(sa.select(jobs.c.id, jobs.c.public_id).where(jobs.c.id.in_(job_ids), unasked)).all()
+    works = jobs.c.state.in_((JobState.STARTING, JobState.RUNNING))
+    first = write.execute(sa.select(jobs.c.id, jobs.c.public_id).where(jobs.c.id.in_(job_ids), works, unasked)).all()
     write.execute(
         jobs.update()
         .where(jobs.c.id.in_([row.id for row in first]))

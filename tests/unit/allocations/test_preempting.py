@@ -132,6 +132,19 @@ def test_who_is_stopped_by_its_user_while_it_leaves_does_not_come_back(house: Ho
     assert (house.job("low").state, house.job("low").reason) == ("stopped", "stopped by its user")
 
 
+def test_members_of_a_gang_that_wait_are_not_asked_to_leave(house: House) -> None:
+    role = RoleIn(name="w", count=5, minimum=4)
+    house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[role]))
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    waits = next(f"gang.{n}" for n in range(5) if house.job(f"gang.{n}").state == "pending")
+    house.submit(1000, None, name="urgent", priority="high")
+    assert len(stops(house)) == 4
+    with house.store.read() as connection:
+        query = sa.select(jobs.c.stop_requested, jobs.c.leaving_for).where(jobs.c.name == waits)
+        assert connection.execute(query).one() == (None, None)
+
+
 def test_a_gang_leaves_and_waits_as_a_whole(house: House) -> None:
     house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[RoleIn(name="w", count=4)]))
     for item in house.work():
