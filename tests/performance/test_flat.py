@@ -52,7 +52,7 @@ def test_fifty_times_the_jobs_take_no_more_statements_and_rows(costs: dict[str, 
     few, many = costs[what][FEW], costs[what][MANY]
     assert many.statements <= few.statements
     assert many.rows <= few.rows
-    assert many.cards_looked_at == few.cards_looked_at
+    assert many.cards_looked_at <= few.cards_looked_at * scale.may_look(what, MANY / FEW)
 
 
 @pytest.mark.parametrize("what", OPERATIONS)

@@ -45,10 +45,11 @@ class Evicting:
         self._victims: list[Victim] | None = None
         self._vain: set[Hashable] = set()
         self._awaited = {job.leaving_for for job in work.snapshot.running}
+        self._anyone = any(job.preemptible or job.leaving_for for job in work.snapshot.running)
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
-        if not self.rules.enabled or not self._work.snapshot.running or not self._may(waiting, asked):
+        if not self.rules.enabled or not self._anyone or not self._may(waiting, asked):
             return False
         claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
         comes = job in self._awaited

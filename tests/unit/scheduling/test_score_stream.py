@@ -108,7 +108,7 @@ def test_whether_claims_end_decides_what_a_node_is_worth() -> None:
 
 
 def test_where_nothing_is_expected_it_is_binpack() -> None:
-    free = Free(cards("2x1xT4"))
+    free = Free(cards("2x1xT4"), compiled=False)
     assert isinstance(start(free, Expected(), 0), Binpack)
     assert isinstance(start(free, Expected((Shape(0, 0, 0, cpu_milli=5),), (9,)), 0), Binpack)
     assert isinstance(start(free, EXPECTED, 0), StreamFill)
