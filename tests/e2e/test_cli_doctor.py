@@ -67,6 +67,26 @@ def test_interrupted_it_ends_what_it_started(pool: RealPool, how: signal.Signals
     assert process.wait(60) == 130
 
 
+class CutShort(Api):
+    """Whose user presses Ctrl-C when the pool has made the job and not yet said so."""
+
+    def request(self, method: str, path: str, *words: Any, **options: Any) -> Any:
+        told = super().request(method, path, *words, **options)
+        if (method, path) == ("POST", "jobs"):
+            raise KeyboardInterrupt
+        return told
+
+    def another(self) -> Api:
+        return Api(client_settings(state_dir=self.settings.state_dir))
+
+
+def test_interrupted_before_it_was_told_of_its_job_it_ends_that_too(pool: RealPool) -> None:
+    before = len(pool.json("ps", "--all"))
+    with pytest.raises(KeyboardInterrupt), Bench(CutShort(client_settings(state_dir=str(pool.state_dir)))) as bench:
+        bench.program("holds", ["sleep", "600"], 100, 1 << 30)
+    assert len(pool.json("ps", "--all")) == before + 1
+
+
 def test_where_there_is_no_room_it_says_so_and_blames_no_fence(pool: RealPool) -> None:
     pool.do("submit", "--gpu", "1", "--name", "holds", "--", "sleep", "600")
     try:

@@ -113,6 +113,7 @@ class Bench:
     def __init__(self, api: Api, model: str | None = None, purpose: str = "verify") -> None:
         self.api, self._model, self._token = api, model, f"{purpose}-{secrets.token_hex(3)}"
         self._tasks: list[Task] = []
+        self._unanswered: dict[str, dict[str, Any]] = {}
         self._tenants: list[str] = []
         self._count = 0
         self.device = ""
@@ -126,6 +127,8 @@ class Bench:
     ) -> None:
         """A request that was cut short may have left half an answer: clean up on a connection of our own."""
         with self.api.another() as api:
+            for key in list(self._unanswered):
+                _quietly(lambda key=key: self._ask(api, key))  # type: ignore[misc]
             for task in self._tasks:
                 _quietly(lambda task=task: self._stop(api, task))  # type: ignore[misc]
             for task in self._tasks:
@@ -138,9 +141,10 @@ class Bench:
         try:
             for part in ("a", "b"):
                 name = f"{self._token}-{part}"
-                self.api.request("POST", "tenants", {"name": name})
                 self._tenants.append(name)
+                self.api.request("POST", "tenants", {"name": name})
         except NotAllowed:
+            self._tenants.clear()
             return None, None
         return self._tenants[0], self._tenants[1]
 
@@ -228,8 +232,21 @@ class Bench:
             "wait": False,
             "fence": fence,
         }
-        told = self.api.request("POST", "jobs", body, query={"wait_seconds": 10}, idempotency_key=os.urandom(16).hex())
+        key = os.urandom(16).hex()
+        self._unanswered[key] = body
+        return self._ask(self.api, key)
+
+    def _ask(self, api: Api, key: str) -> Task:
+        """Submit what stands under the key. Cut short, it can be asked again: the pool answers with the same job."""
+        try:
+            told = api.request("POST", "jobs", self._unanswered[key], query={"wait_seconds": 10}, idempotency_key=key)
+        except Unavailable:
+            raise  # it may have heard us
+        except GpupoolError:
+            del self._unanswered[key]
+            raise
         self._tasks.append(Task(self.api, told["first"]))
+        del self._unanswered[key]
         return self._tasks[-1]
 
     @staticmethod
