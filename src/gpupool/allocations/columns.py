@@ -1,13 +1,8 @@
-"""Rows of nodes and cards as the scheduler's columns. Pure but for the rows it is given.
-
-Levels above the node are labels: `zone`, `block` and `rack`, and whatever is called `gpupool.io/level-NAME`. Their
-order, widest first, is that of how few domains they have, so nobody has to write it down; a value names one domain of
-the whole pool.
-"""
+"""Rows of nodes and cards as the scheduler's columns. Pure but for the rows it is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +11,9 @@ import sqlalchemy as sa
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.device import DeviceState, Health
-from gpupool.model.topology import Link, LinkKind, Topology
-from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Hosts, Ints, Level
-
-PLAIN_LEVELS = ("zone", "block", "rack")
-LEVEL_PREFIX = "gpupool.io/level-"
+from gpupool.model.topology import read_topology
+from gpupool.scheduling.levels import levels_of
+from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Hosts, Ints
 
 _ROWS = (
     sa.select(
@@ -67,7 +60,7 @@ def cards_of(rows: Sequence[Any]) -> Cards:
         generation=column(lambda row: row.generation),
         hosts=hosts_of(tuple(by_node.values())),
         levels=levels_of(tuple(row.labels for row in by_node.values())),
-        links={n: found for n, row in enumerate(by_node.values()) if (found := topology_of(row.topology)).devices},
+        links={n: found for n, row in enumerate(by_node.values()) if (found := read_topology(row.topology)).devices},
     )
 
 
@@ -94,38 +87,3 @@ def hosts_of(rows: Sequence[Any]) -> Hosts | None:
         np.array([getattr(row, name) for row in rows], dtype=np.int64) for name in ("used_cpu_milli", "used_host_bytes")
     )
     return Hosts(cpu, size, cpu - used_cpu, size - used_size)
-
-
-def levels_of(labels: Sequence[Mapping[str, str]]) -> tuple[Level, ...]:
-    """The levels above the node that the labels name, from the widest to the narrowest."""
-    keys = dict.fromkeys(key for has in labels for key in has if level_name(key))
-    levels = [_level(level_name(key), [has.get(key) for has in labels]) for key in keys]
-    return tuple(sorted(levels, key=lambda level: (len(level.domains), level.name)))
-
-
-def level_name(label: str) -> str:
-    """The level that a label is about, `` for any other label."""
-    return label if label in PLAIN_LEVELS else label.removeprefix(LEVEL_PREFIX) if LEVEL_PREFIX in label else ""
-
-
-def _level(name: str, values: Sequence[str | None]) -> Level:
-    domains = tuple(dict.fromkeys(value for value in values if value is not None))
-    at = {domain: n for n, domain in enumerate(domains)}
-    return Level(name, domains, np.array([-1 if value is None else at[value] for value in values], dtype=np.int64))
-
-
-def topology_of(facts: Mapping[str, Any]) -> Topology:
-    """What a node's agent told of the paths between its cards; see `agent.facts.topology_facts`. Raises ValueError."""
-    links = tuple(Link(a, b, LinkKind(kind), count) for a, b, kind, count in facts.get("links", ()))
-    domains = {
-        LinkKind(kind): tuple(frozenset(group) for group in groups) for kind, groups in facts.get("domains", {}).items()
-    }
-    numa = facts.get("numa", {})
-    uuids = dict.fromkeys(_named(links, numa, domains.values()))
-    return Topology(tuple(uuids), links, numa, domains)
-
-
-def _named(links: Iterable[Link], numa: Iterable[str], domains: Iterable[tuple[frozenset[str], ...]]) -> Iterable[str]:
-    yield from (uuid for link in links for uuid in (link.a, link.b))
-    yield from numa
-    yield from sorted(uuid for groups in domains for group in groups for uuid in group)

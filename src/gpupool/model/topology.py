@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 
 class LinkKind(StrEnum):
@@ -155,3 +156,20 @@ def join_groups(groups: Iterable[frozenset[str]]) -> list[frozenset[str]]:
         joined = [g for g in joined if not g & group]
         joined.append(group.union(*touching))
     return joined
+
+
+def read_topology(facts: Mapping[str, Any]) -> Topology:
+    """What a node's agent told of the paths between its cards: `links`, `numa` and `domains`. Raises ValueError."""
+    links = tuple(Link(a, b, LinkKind(kind), count) for a, b, kind, count in facts.get("links", ()))
+    domains = {
+        LinkKind(kind): tuple(frozenset(group) for group in groups) for kind, groups in facts.get("domains", {}).items()
+    }
+    numa = facts.get("numa", {})
+    uuids = dict.fromkeys(_named(links, numa, domains.values()))
+    return Topology(tuple(uuids), links, numa, domains)
+
+
+def _named(links: Iterable[Link], numa: Iterable[str], domains: Iterable[tuple[frozenset[str], ...]]) -> Iterable[str]:
+    yield from (uuid for link in links for uuid in (link.a, link.b))
+    yield from numa
+    yield from sorted(uuid for groups in domains for group in groups for uuid in group)

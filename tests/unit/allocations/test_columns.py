@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import sqlalchemy as sa
 
-from gpupool.allocations.columns import level_name, topology_of
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import nodes
-from gpupool.model.topology import LinkKind
 from gpupool.scheduling.snapshot import Cards
 from tests.support.house import House
 
@@ -55,16 +52,3 @@ def test_labels_are_levels_widest_first(house: House) -> None:
     assert [level.name for level in levels] == ["room", "block", "rack"]
     assert levels[1].of_node.tolist() == [-1, 0, 0, 1, 1]
     assert levels[1].domains == ("b0", "b1")
-
-
-@pytest.mark.parametrize(("label", "level"), [("rack", "rack"), ("gpupool.io/level-row", "row"), ("colour", "")])
-def test_which_labels_are_levels(label: str, level: str) -> None:
-    assert level_name(label) == level
-
-
-def test_links_are_those_that_the_agent_told() -> None:
-    told = {"links": [["a", "b", "nvlink", 4]], "numa": {"a": 0}, "domains": {"nvswitch": [["a", "b", "c"]]}}
-    found = topology_of(told)
-    assert (found.devices, found.link_count("a", "b")) == (("a", "b", "c"), 4)
-    assert found.kind("b", "c") is LinkKind.NVSWITCH
-    assert topology_of({}).devices == ()

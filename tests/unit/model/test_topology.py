@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupool.model.topology import Link, LinkKind, Topology
+from gpupool.model.topology import Link, LinkKind, Topology, read_topology
 
 EIGHT = tuple("abcdefgh")
 HGX = Topology(
@@ -109,3 +109,11 @@ def test_two_cards_of_one_island_are_at_most_that_level_apart(machine: Topology,
 def test_taking_a_card_away_never_makes_a_set_wider(machine: Topology, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(machine.devices), unique=True, min_size=1))
     assert machine.diameter(chosen[1:]) <= machine.diameter(chosen)
+
+
+def test_links_are_those_that_were_told() -> None:
+    told = {"links": [["a", "b", "nvlink", 4]], "numa": {"a": 0}, "domains": {"nvswitch": [["a", "b", "c"]]}}
+    found = read_topology(told)
+    assert (found.devices, found.link_count("a", "b")) == (("a", "b", "c"), 4)
+    assert found.kind("b", "c") is LinkKind.NVSWITCH
+    assert read_topology({}).devices == ()
