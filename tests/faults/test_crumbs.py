@@ -10,7 +10,7 @@ import pytest
 
 from gpupool.agent import job_state, orphans, supervisor
 from gpupool.agent.cgroups import detect, job_cgroups, remove_pool
-from gpupool.agent.jobs import _start_once
+from gpupool.agent.starting import start_once
 from tests.faults.pool import FaultPool
 from tests.support.supervised import Jobs, supervised_jobs
 
@@ -57,8 +57,8 @@ def test_a_start_whose_caller_was_killed_is_known_by_its_directory(jobs: Jobs, m
         supervisor.start(directory)
         raise supervisor.SupervisorError("the supervisor could not start (status -9): ")
 
-    monkeypatch.setattr("gpupool.agent.jobs.start", killed_after_the_start)
-    assert _start_once(job_dir).state is job_state.JobState.RUNNING
+    monkeypatch.setattr("gpupool.agent.starting.start", killed_after_the_start)
+    assert start_once(job_dir).state is job_state.JobState.RUNNING
 
 
 @pytest.mark.root

@@ -29,6 +29,7 @@ from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
 from gpupool.agent.jobs import Jobs
 from gpupool.agent.launch import LaunchSettings, base_of
+from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
 from gpupool.agent.reconciler import Reconciler
 from gpupool.agent.reports import Api, Backoff, Reporter
@@ -94,17 +95,22 @@ class Agent:
         self._cgroups = detect(uid=config.owner_uid)
         self._reporter = Reporter(config.name, make_api, self._answered, random_part)
         self._arbiter = Arbiter(_arbiter_program(), random_part)
+        settings = LaunchSettings(
+            config.pool_id, config.owner_uid, config.owner_gid, config.log_max_bytes, config.log_files
+        )
         self.jobs = Jobs(
-            self._directories,
-            paths.agent,
-            LaunchSettings(config.pool_id, config.owner_uid, config.owner_gid, config.log_max_bytes, config.log_files),
-            self._reporter.put,
-            cgroups_for=self._cgroups_for,
-            fault=fault,
-            changed=self._jobs_changed,
-            probes=self._probes,
-            arbiter=self._arbiter,
-            sampled=lambda sample: self._reporter.put_samples((), (sample,)),
+            Means(
+                self._directories,
+                paths.agent,
+                settings,
+                self._reporter.put,
+                cgroups_for=self._cgroups_for,
+                fault=fault,
+                changed=self._jobs_changed,
+                sampled=lambda sample: self._reporter.put_samples((), (sample,)),
+                probes=self._probes,
+                arbiter=self._arbiter,
+            )
         )
         self._observer = Observer(
             self._probes,

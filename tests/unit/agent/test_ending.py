@@ -1,4 +1,4 @@
-"""What an agent tells of jobs, in which order, without a server or a supervisor."""
+"""What is told of a job's end, in which order, without a server or a supervisor."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from gpupool.agent.checkpoint import Checkpoint, JobDirectories
+from gpupool.agent.ending import Ending
 from gpupool.agent.faults import no_fault
+from gpupool.agent.held import Held, HeldTable, Phase
 from gpupool.agent.job_record import ExitRecord
-from gpupool.agent.jobs import Held, Jobs, Phase
 from gpupool.agent.launch import LaunchSettings
+from gpupool.agent.means import Means
+from gpupool.agent.watch import Watch
 from gpupool.wire.fleet import ReportIn
 
 STARTED_NS = 1_795_262_400_000_000_000
@@ -44,19 +47,11 @@ def ended(told: str, directory: Path, state: Literal["ended", "failed_to_start"]
     reports: list[ReportIn] = []
     directories = JobDirectories(directory / "jobs", shared=False)
     settings = LaunchSettings(pool="p-test", uid=0, gid=0)
-    jobs = Jobs(
-        directories,
-        directory,
-        settings,
-        reports.append,
-        cgroups_for=lambda _job: (),
-        fault=no_fault,
-        changed=lambda: None,
-    )
+    means = Means(directories, directory, settings, reports.append, lambda _job: (), no_fault, lambda: None)
+    ending = Ending(means, HeldTable(), Watch(lambda _key: None, lambda _key: None))
     checkpoint = Checkpoint("a-0000000001", 7, "j-0000000001", "whole", True)
     held = Held(checkpoint, directories.write(checkpoint), Phase.RUNNING, told=told)
-    jobs._ended(held, replace(RECORD, state=state))
-    jobs.close()
+    ending.ended(held, replace(RECORD, state=state))
     return reports
 
 

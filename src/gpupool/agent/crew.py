@@ -1,0 +1,61 @@
+"""The bounded set of threads in which the slow steps of jobs run, each under the lock of its job."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gpupool.agent.held import Held
+from gpupool.agent.supervisor import BadSpec, SupervisorError
+from gpupool.agent.watch import Watch
+from gpupool.base.errors import GpupoolError
+
+PARALLEL_STARTS = 8
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """`look_again` is the step for a job whose supervisor went away in the middle of a word."""
+
+    def __init__(self, watch: Watch, look_again: Callable[[Held], None]) -> None:
+        self._watch, self._look_again = watch, look_again
+        self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix="agent-start")
+        self.closing = threading.Event()
+
+    def close(self) -> None:
+        self.closing.set()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        self._workers.shutdown(wait=True)
+
+    def submit(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
+        try:
+            self._workers.submit(self.guarded, step, held, *arguments)
+        except RuntimeError:  # the workers take nothing more
+            if not self.closing.is_set():
+                raise
+
+    def guarded(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
+        with held.lock:
+            self.guard(step, held, *arguments)
+
+    def guard(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
+        """One job's trouble must not end the thread that serves them all.
+
+        A supervisor that went away in the middle of a word has most likely ended: look at once. What else
+        fails is tried again when jobs are tended.
+        """
+        try:
+            step(held, *arguments)
+        except SupervisorError as error:
+            log.info("job %s: %s", held.checkpoint.job, error)
+            held.hang_up(self._watch)
+            self.submit(self._look_again, held)
+        except (GpupoolError, BadSpec, OSError) as error:
+            log.exception("job %s: %s", held.checkpoint.job, error)
+            held.hang_up(self._watch)
