@@ -17,10 +17,10 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels clean
+.PHONY: help setup demo test test-kubernetes cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels clean
 
 help:  ## list the targets
-	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## get what is needed (uv included) and leave .venv/bin/gpupool; instant when nothing changed
 	@:
@@ -35,7 +35,17 @@ demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a 
 	@sh tools/demo.sh
 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
-	@$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m 'not slow and not kubernetes' $(ARGS)
+
+test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
+	@$(BIN)/python -m tests.support.cluster build
+	@$(BIN)/python -m pytest -n 0 -rs -m kubernetes tests/kubernetes $(ARGS)
+
+cluster: setup  ## the same Kubernetes to try things on; ARGS='--nodes 100 --real-node', `--help` says more
+	@$(BIN)/python -m tests.support.cluster up $(ARGS)
+
+cluster-down: setup  ## end it; nothing stays behind, whatever happened before
+	@$(BIN)/python -m tests.support.cluster down $(ARGS)
 
 check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
 	@failed=0; \

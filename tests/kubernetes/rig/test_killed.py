@@ -1,0 +1,123 @@
+"""Nothing is left behind by a stop, whatever happened before it: the rig is killed at every step that it reports."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster.machine import SET_BY_KUBELET, SYSCTLS, hierarchies
+from tests.support.cluster.session import ROOT, guarded, session_directory
+
+RIG = [sys.executable, "-m", "tests.support.cluster"]
+CONTROL_STEPS = ["etcd ready", "kube-apiserver ready", "kube-controller-manager ready", "kube-scheduler ready"]
+NODE_STEPS = ["machine prepared", "containerd ready", "images loaded", "node real-0 ready"]
+OWNER = """
+from tests.support.cluster.session import session_cluster
+
+with session_cluster(print) as cluster:
+    print("up in", cluster.directory.path, flush=True)
+    input()
+"""
+FIXED_FOLDERS = ("/var/lib/kubelet", "/var/log/containers", "/run/containerd", "/run/netns", "/var/lib/cni", "/opt")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    path = session_directory()
+    with guarded(path):
+        yield path
+
+
+def _up(directory: Path, *options: str) -> subprocess.Popen[str]:
+    command = [*RIG, "up", "--dir", str(directory), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def _kill_at(rig: subprocess.Popen[str], step: str) -> None:
+    """SIGKILL as soon as the step is reported; the next one has begun by then."""
+    assert rig.stderr is not None
+    seen = []
+    for line in rig.stderr:
+        seen.append(line)
+        if line.rstrip().endswith(step):
+            break
+    else:
+        pytest.fail(f"`up` ended before it said {step!r}:\n{''.join(seen)}")
+    os.kill(rig.pid, signal.SIGKILL)
+    rig.communicate()
+
+
+def _down(directory: Path) -> None:
+    subprocess.run([*RIG, "down", "--dir", str(directory)], cwd=ROOT, check=True, capture_output=True)
+
+
+def _traces(directory: Path) -> dict[str, object]:
+    """What a rig could leave, looked up without its help."""
+    name = os.fsencode(directory)
+    return {
+        "directory": directory.exists(),
+        "claim": os.path.lexists("/run/gpupool-cluster-node"),
+        "processes": sorted(_processes_naming(name)),
+        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(directory) in line],
+        "links": sorted(
+            path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(("gpc", "veth"))
+        ),
+        "cgroups": sorted(str(path) for top in hierarchies() for path in top.glob("gpupool-cluster-*")),
+        "sysctls": {key: (SYSCTLS / key).read_text() for key in SET_BY_KUBELET if os.access(SYSCTLS / key, os.R_OK)},
+        "folders": {top: sorted(map(str, Path(top).rglob("*"))) for top in FIXED_FOLDERS if os.path.exists(top)},
+    }
+
+
+def _processes_naming(directory: bytes) -> Iterator[str]:
+    for entry in Path("/proc").iterdir():
+        try:
+            about = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if directory in about and b"\0guard\0" not in about:
+            yield about.decode(errors="replace")[:200]
+
+
+@pytest.mark.parametrize("step", CONTROL_STEPS)
+def test_a_rig_killed_while_it_starts_goes_without_a_trace(directory: Path, step: str) -> None:
+    before = _traces(directory)
+    _kill_at(_up(directory), step)
+    assert _traces(directory)["processes"], "etcd at least is there"
+    _down(directory)
+    assert _traces(directory) == before
+    _down(directory)
+    assert _traces(directory) == before
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("step", NODE_STEPS)
+def test_a_real_node_killed_while_it_starts_goes_without_a_trace(directory: Path, step: str) -> None:
+    before = _traces(directory)
+    _kill_at(_up(directory, "--real-node"), step)
+    assert _traces(directory)["links"] != before["links"], "the bridge is there"
+    _down(directory)
+    assert _traces(directory) == before
+
+
+def test_an_interrupted_start_is_taken_up_again(directory: Path) -> None:
+    _kill_at(_up(directory), "etcd ready")
+    rig = _up(directory, "--nodes", "2")
+    _, words = rig.communicate()
+    assert rig.returncode == 0, words
+    assert "2 simulated nodes" in words
+
+
+def test_a_session_that_is_killed_takes_its_rig_along() -> None:
+    """The guard outlives its owner by as long as `down` takes."""
+    command = [sys.executable, "-c", OWNER]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert owner.stdout is not None
+    directory = next(Path(line.split()[-1]) for line in owner.stdout if line.startswith("up in"))
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.communicate()  # the guard holds the other end of the pipe, and lets go of it when it ends
+    assert _traces(directory)["processes"] == []
+    assert not directory.exists()
