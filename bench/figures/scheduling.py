@@ -1,4 +1,4 @@
-"""Decisions in one process: a gang of 512, why a gang cannot run, 4,000 jobs on 500 nodes.
+"""Decisions in one process: a gang of 512, why a gang cannot run, 4,000 jobs on 500 nodes, 10,000 running jobs.
 
 The peer's figures are not measured here: they are those of the sample report of KAI-Scheduler's own scale test
 (github.com/kai-scheduler/KAI-Scheduler, 2026-07-03), and include its API server and binding. Ours are decisions alone:
@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.rows import Row, median_row
+from bench.running_pool import RunningPool
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape, Within
 from gpupool.model.gang import Gang, Group, Role
@@ -28,6 +29,7 @@ PEER = "KAI-Scheduler's scale-test sample of 2026-07-03, with its API server"
 COMMAND = "python -m bench scheduling"
 TIMES = 5
 HEADS = 64
+RUNNING = (100, 1_000, 10_000)
 HOUR = 3600 * 10**9
 
 
@@ -37,6 +39,7 @@ def run(out: Path) -> list[Row]:
         _row("512-pod gang on 512 nodes, in one block of racks", _gang_of_512("block"), 48.7, 1.0),
         _row("cannot run because, 10-pod gang, 4,000 gangs waiting", _cannot_run(), 249.5, 1.0),
         _row("fill 500 nodes with 4,000 single-card jobs", _fill, 398.0, 5.0, times=1),
+        *_beside_running(),
     ]
 
 
@@ -44,6 +47,33 @@ def _row(figure: str, act: Callable[[], object], peer: float, limit: float, time
     samples = [_seconds(act) for _ in range(times)]
     row = median_row(figure, COMMAND, samples, limit=limit, note="processor time")
     return replace(row, peer=peer, peer_command=PEER)
+
+
+def _beside_running() -> list[Row]:
+    """A plan on the board that lives on, after one job ended and one came, beside the same plan from nothing."""
+    rows = []
+    for size in RUNNING:
+        pool = RunningPool(size)
+        boards = Board(pool.snapshot()), None
+        mine, anew = list[float](), list[float]()
+        for _ in range(TIMES * 2):
+            pool.turn_over()
+            before = pool.snapshot()
+            for pool.board, samples in zip(boards, (mine, anew), strict=True):
+                samples.append(_seconds(lambda pool=pool, before=before: pool.plan(before)))  # type: ignore[misc]
+        figure = f"plan for one claim beside {size:,} running jobs, a head promised its start"
+        rows.append(
+            median_row(
+                figure,
+                COMMAND,
+                mine,
+                peer_samples=anew,
+                peer_command="the same plan without a board that lives on",
+                note="processor time; the peer is ours from nothing",
+                limit_ratio=1.0,
+            )
+        )
+    return rows
 
 
 def _seconds(act: Callable[[], object]) -> float:

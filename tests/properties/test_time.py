@@ -14,12 +14,15 @@ from gpupool.model.quota import UNLIMITED, Amount
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.columns import free_columns
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.ends import SECOND, expected_end, owner_of
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.reservation import hold_all, occurrences
+from gpupool.scheduling.roster import Roster
+from gpupool.scheduling.runs import Register
 from gpupool.scheduling.seating import claims_in, pick
 from gpupool.scheduling.snapshot import Cards, Running, Snapshot, TenantView
-from gpupool.scheduling.timeline import NEVER, SECOND, Timeline
+from gpupool.scheduling.timeline import NEVER, Jobs, Timeline
 from gpupool.simulation.promises import PromisedReplay
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import World
@@ -180,3 +183,89 @@ def test_reserved_cards_are_there_when_the_reservation_starts(
 def room(asked: Reservation, pool: Cards) -> int:
     free = Free(pool)
     return claims_in(pick(Fit(asked.shape, free), free, free_columns(free), 1), asked.shape.count)
+
+
+def follows(number: int, row: int, now_ns: int, ends: int | None, reserved: bool, leaves: bool) -> Running:
+    """A small job on that card; `ends` seconds from now."""
+    at = None if ends is None else now_ns + ends * SECOND
+    shape = Shape(300, GIB, cpu_milli=500, host_bytes=GIB)
+    name = "r0" if reserved else None
+    for_whom = "x" if leaves else ""
+    return Running(
+        f"j{number}", "vision", 0, (row,), (300,), (GIB,), shape, now_ns, at, reservation=name, leaving_for=for_whom
+    )
+
+
+happenings = st.tuples(
+    st.integers(0, 5),
+    st.one_of(st.none(), st.integers(0, 2)),
+    st.sampled_from([None, 10, 30, 200]),
+    st.sampled_from([0, 0, 20, 100]),
+    st.booleans(),
+    st.booleans(),
+)
+"""A job; its card (none: it goes); when it ends; how long after the last happening; whether reserved, and leaving."""
+windows = st.tuples(st.integers(0, 300), st.integers(1, 300), st.sampled_from(["", "vision/r0"]), st.sampled_from(Jobs))
+
+
+@often
+@given(st.lists(happenings, max_size=12), held(), st.lists(windows, min_size=1, max_size=4), st.booleans())
+def test_what_is_kept_from_plan_to_plan_is_what_would_be_made_anew(
+    happened: list[tuple[int, int | None, int | None, int, bool, bool]],
+    asked: list[Reservation],
+    looks: list[tuple[int, int, str, Jobs]],
+    told: bool,
+) -> None:
+    """Whether the changes are told by a register or found by comparing, and whichever of them were seen one by one."""
+    pool, register, roster, now = cards("1x3xT4", hosts=(8000, 64 * GIB)), Register(), Roster(), 0
+    roster.begin(pool)
+    for number, row, ends, step, reserves, leaves in happened:
+        now += step * SECOND
+        if row is None:
+            register.drop(f"j{number}")
+        else:
+            register.put(follows(number, row, now, ends, reserves, leaves))
+        if number % 2:
+            roster.follow(register.view() if told else tuple(register.view()))
+            Timeline(pool, roster.ends, now)
+    roster.follow(register.view() if told else tuple(register.view()))
+    running, kept = tuple(register.view()), Timeline(pool, roster.ends, now)
+    assert roster.reserved() == sorted((j for j in running if j.reservation), key=lambda j: (j.started_ns, j.job))
+    assert roster.anyone_leaves == any(j.leaving_for for j in running)
+    hold_all(kept, Free(pool), asked, ())
+    kept.ends(taken(100, GIB, 1), now + 40 * SECOND)
+    made = Timeline(pool, running, now)
+    for hold in kept.holds:
+        made.hold(hold)
+    made.ends(taken(100, GIB, 1), now + 40 * SECOND)
+    assert kept.instants().tolist() == made.instants().tolist()
+    for since, length, owner, jobs in looks:
+        window = now + since * SECOND, now + (since + length) * SECOND
+        assert least(kept, *window, owner, jobs) == least(made, *window, owner, jobs)
+        assert least(kept, *window, owner, jobs)[0] == one_by_one(kept, running, *window, owner, jobs)
+
+
+def least(timeline: Timeline, since: int, until: int, owner: str, jobs: Jobs) -> list[list[int]]:
+    return [column.tolist() for column in timeline.low(since, until, owner, jobs)]
+
+
+def one_by_one(
+    timeline: Timeline, running: tuple[Running, ...], since: int, until: int, owner: str, jobs: Jobs
+) -> list[int]:
+    """The least compute per card in the window, added up job by job and hold by hold at every instant."""
+
+    def counts(job: Running) -> bool:
+        mine = owner != "" and owner_of(job.tenant, job.reservation) == owner
+        return jobs is Jobs.ALL or (jobs is Jobs.OTHERS and not mine)
+
+    def there(at: int, row: int) -> int:
+        back = [(job.rows[0], 300, expected_end(job, timeline.now_ns)) for job in running if counts(job)]
+        if jobs is not Jobs.NONE:
+            back.append((1, 100, timeline.now_ns + 40 * SECOND))
+        came = sum(milli for place, milli, end in back if place == row and end <= at)
+        held = [one for one in timeline.holds if one.start_ns <= at < one.end_ns and (not owner or one.owner != owner)]
+        return came - sum(int(one.taken.milli[one.taken.rows == row].sum()) for one in held)
+
+    starts = [one.start_ns for one in timeline.holds]
+    instants = {since, *(at for at in (*timeline.instants().tolist(), *starts) if since < at < until)}
+    return [min(there(at, row) for at in instants) for row in range(len(timeline.cards))]

@@ -8,8 +8,9 @@ from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.ends import SECOND
 from gpupool.scheduling.snapshot import Cards, Running
-from gpupool.scheduling.timeline import SECOND, Hold
+from gpupool.scheduling.timeline import Hold
 from tests.support.scheduling_builders import MODELS, whole
 
 HOUR = 3600

@@ -35,13 +35,13 @@ from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.policies import DEFAULT
+from gpupool.scheduling.runs import Register
 from gpupool.scheduling.snapshot import (
     CARD_STATUS,
     Cards,
     CardStatus,
     ClassKey,
     Kept,
-    Running,
     Snapshot,
     TenantView,
     Waiting,
@@ -71,7 +71,7 @@ class Mirror:
         self._node_generation: dict[str, int] = {}
         self._gangs: dict[str, Gang] = {}
         self._held: dict[str, Held] = {}
-        self._running: dict[str, Running] = {}
+        self._running = Register()
         self._moving: dict[str, tuple[Seat, ...]] = {}
         self._reservations: tuple[Reservation, ...] = ()
         self._learnt = Learnt()
@@ -187,9 +187,9 @@ class Mirror:
                 self._held[one.job] = one
                 running = one.running(self._index, self.seconds(one.tenant, one.name, one.shape, one.max_seconds))
                 if running is None:
-                    self._running.pop(one.job, None)
+                    self._running.drop(one.job)
                 else:
-                    self._running[one.job] = running
+                    self._running.put(running)
             self.generation += 1
 
     def note_leaving(self, gone: Iterable[str], leaving_for: Mapping[str, str] = MappingProxyType({})) -> list[str]:
@@ -231,7 +231,7 @@ class Mirror:
         with self.lock:
             for job in gone:
                 self._held.pop(job, None)
-                self._running.pop(job, None)
+                self._running.drop(job)
             self.generation += 1
 
     def note_tenant(self, row: Any) -> None:
@@ -273,7 +273,7 @@ class Mirror:
                 self.used.remembered(self._tenants),
                 (*waiting, *([extra] if extra else [])),
                 self.policy,
-                tuple(self._running.values()),
+                self._running.view(),
                 self._reservations,
                 self._learnt.expected,
                 cohorts=self._cohorts,

@@ -14,6 +14,7 @@ from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.columns import Columns, empty_columns, free_columns
+from gpupool.scheduling.ends import SECOND, owner_of
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
@@ -23,7 +24,7 @@ from gpupool.scheduling.refusal import never
 from gpupool.scheduling.reservation import Occurrence, enough, hold_all, horizon, upcoming
 from gpupool.scheduling.seating import claims_in, most, pick
 from gpupool.scheduling.snapshot import Cards, Running, TenantView
-from gpupool.scheduling.timeline import NEVER, SECOND, Jobs, Timeline, owner_of
+from gpupool.scheduling.timeline import NEVER, Jobs, Timeline
 from gpupool.scheduling.wording import listed, plural
 
 _ELSEWHEN = "gpupool reservation list shows what is held; choose another time, or less"

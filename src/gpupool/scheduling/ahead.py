@@ -16,10 +16,11 @@ from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
-from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline, owner_of
+from gpupool.scheduling.timeline import Hold, Timeline
 from gpupool.scheduling.work import Seated, Work
 
 PATIENCE_NS = 600 * SECOND
@@ -163,9 +164,9 @@ class Ahead:
 
     def _begin(self) -> Backfill:
         snapshot, free = self._work.snapshot, self._work.free
-        timeline = Timeline(snapshot.cards, snapshot.running, self._now_ns)
+        timeline = Timeline(snapshot.cards, self._work.roster.ends, self._now_ns)
         self._backfill = Backfill(free, timeline)
-        hold_all(timeline, free, snapshot.reservations, snapshot.running)
+        hold_all(timeline, free, snapshot.reservations, self._work.roster.reserved())
         for taken, waiting in self._so_far:
             timeline.ends(taken, timeline.until(waiting.seconds))
         return self._backfill

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from gpupool.scheduling.columns import Columns, Taken, free_columns
+from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, Ints, Start
-from gpupool.scheduling.timeline import SECOND, UNTOLD, Hold, Timeline
+from gpupool.scheduling.timeline import Hold, Timeline
 
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""

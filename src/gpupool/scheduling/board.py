@@ -17,6 +17,7 @@ from gpupool.scheduling.copies import Copies
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.ranking import Ranking, Rankings
+from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_topology import LinkedSets
 from gpupool.scheduling.snapshot import Cards, Ints, Running, Snapshot
 
@@ -44,6 +45,7 @@ class Board:
 
     def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
         self._seed = seed
+        self.roster = Roster()
         self._begin(snapshot)
 
     def follow(self, snapshot: Snapshot) -> Board:
@@ -54,6 +56,7 @@ class Board:
         if not self._same(snapshot):
             self._begin(snapshot)
             return self
+        self.roster.follow(snapshot.running)
         cards, free = snapshot.cards, self.free
         free.cards = cards
         rows = np.flatnonzero((free.milli != cards.free_milli) | (free.size != cards.free_bytes))
@@ -144,6 +147,8 @@ class Board:
         self._rankings = Rankings(self.free, self.rater)
         self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()
         self._heard: list[_Heard] = []
+        self.roster.begin(snapshot.cards)
+        self.roster.follow(snapshot.running)
 
     def _same(self, snapshot: Snapshot) -> bool:
         old, new = self.free.cards, snapshot.cards

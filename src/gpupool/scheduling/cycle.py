@@ -10,7 +10,6 @@ nobody else.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
@@ -20,7 +19,8 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import Queue, Standing
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
-from gpupool.scheduling.snapshot import Effort, Placement, Plan, Running, Snapshot, Waiting
+from gpupool.scheduling.roster import Roster
+from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.scheduling.work import Seated, Work, placement
@@ -55,13 +55,14 @@ def planned(
     rules: PreemptionRules = GENTLE,
 ) -> Iterator[tuple[Plan, Run]]:
     """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
+    at_jobs = board.roster.looked if board else 0
     board = Board(snapshot) if board is None else board.follow(snapshot)
     looked, mark = board.free.rows, board.mark()
     try:
         run = Run(snapshot, now_ns, board, rules)
         placed = run.place_all(limit)
         rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed))))
-        effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts)
+        effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts, board.roster.looked - at_jobs)
         starts = {**run.ahead.starts, **run.evicting.starts}
         evictions = tuple(run.evicting.evictions)
         yield Plan(snapshot.generation, tuple(placed), rejections, effort, evictions, starts), run
@@ -78,7 +79,7 @@ class Run:
         self.attempts = 0
         self._vain: set[Hashable] = set()
         """Sorts of gangs that found no room: nothing comes free while a plan is made."""
-        self.gangs = _gangs(snapshot)
+        self.gangs = _gangs(snapshot, board.roster)
         self.verdicts = Verdicts(self.work, self.gangs)
         for kept in snapshot.kept:  # before reservations choose their cards
             self.work.hold_for(kept)
@@ -167,9 +168,7 @@ class Run:
         return placement(self.snapshot, self.work.board.rater, job, seated, gang)
 
 
-def _gangs(snapshot: Snapshot) -> dict[str, Missing]:
+def _gangs(snapshot: Snapshot, roster: Roster) -> dict[str, Missing]:
     """By id, what is missing of every gang that waits."""
-    node, running = snapshot.cards.node, defaultdict[str, list[Running]](list)
-    for job in snapshot.running:
-        running[job.gang].append(job)
-    return {w.gang.id: missing(w, running.get(w.gang.id, ()), node) for w in snapshot.waiting if w.gang is not None}
+    node = snapshot.cards.node
+    return {w.gang.id: missing(w, roster.of_gang(w.gang.id), node) for w in snapshot.waiting if w.gang is not None}

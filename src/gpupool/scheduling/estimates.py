@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpupool.model.claim import Shape
-from gpupool.scheduling.timeline import SECOND
+from gpupool.scheduling.ends import SECOND
 
 LAST = 50
 ENOUGH = 3

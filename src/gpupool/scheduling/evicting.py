@@ -44,15 +44,13 @@ class Evicting:
         self._preemptor = Preemptor(work, self._budgets)
         self._victims: list[Victim] | None = None
         self._vain: set[Hashable] = set()
-        self._awaited = {job.leaving_for for job in work.snapshot.running}
-        self._anyone = any(job.preemptible or job.leaving_for for job in work.snapshot.running)
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
-        if not self.rules.enabled or not self._anyone or not self._may(waiting, asked):
+        if not self.rules.enabled or not self._work.roster.anyone_leaves or not self._may(waiting, asked):
             return False
         claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
-        comes = job in self._awaited
+        comes = self._work.roster.awaits(job)
         if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
             return False
         if not self._covered(waiting, asked):
@@ -159,7 +157,7 @@ class Evicting:
     def _gone_by(self, claimant: Claimant) -> int:
         """When the last of those who leave for it has left, told now or before."""
         latest = self._now_ns + self.rules.grace_s * SECOND
-        before = [job for job in self._work.snapshot.running if job.leaving_for == claimant.job]
+        before = self._work.roster.leaving_for(claimant.job)
         told_now = any(one.beneficiary == claimant.job for one in self.evictions)
         ends = [latest if job.ends_ns is None else job.ends_ns for job in before]
         return max([latest] if told_now or not ends else ends)

@@ -14,18 +14,12 @@ import numpy as np
 
 from gpupool.model.reservation import Reservation, ReservationState
 from gpupool.scheduling.columns import Columns, Taken, empty_columns, free_columns
+from gpupool.scheduling.ends import expected_end, owner_of
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import claims_in, pick
 from gpupool.scheduling.snapshot import Ints, Running
-from gpupool.scheduling.timeline import (
-    NEVER,
-    Hold,
-    Jobs,
-    Timeline,
-    expected_ends,
-    owner_of,
-)
+from gpupool.scheduling.timeline import NEVER, Hold, Jobs, Timeline
 
 LOOKED_AHEAD = 64
 """So many occurrences of one reservation are kept free at once, at most."""
@@ -129,7 +123,7 @@ def hold(
     timeline.hold(Hold(taken, occurrence.start_ns, occurrence.end_ns, owner))
     left = {int(row): (int(m), int(s)) for row, m, s in zip(taken.rows, taken.milli, taken.sizes, strict=True)}
     for job in own:
-        end = int(expected_ends([job], timeline.now_ns)[0])
+        end = expected_end(job, timeline.now_ns)
         if end > occurrence.start_ns and (part := _part(left, job)) is not None:
             timeline.used(Hold(part, occurrence.start_ns, min(end, occurrence.end_ns), owner))
 

@@ -253,6 +253,8 @@ class Effort:
     classes: int = 0
     attempts: int = 0
     """Heads taken from the queue, placed or not."""
+    jobs: int = 0
+    """Running jobs looked at, every look counted."""
 
 
 @dataclass(frozen=True)

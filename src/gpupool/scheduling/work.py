@@ -47,6 +47,7 @@ class Work:
 
     def __init__(self, snapshot: Snapshot, board: Board) -> None:
         self.snapshot, self.board, self.free = snapshot, board, board.free
+        self.roster = board.roster
         self.quotas = Quotas(snapshot, board.free)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []

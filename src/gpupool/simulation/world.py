@@ -16,6 +16,7 @@ from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount
+from gpupool.scheduling.runs import Register
 from gpupool.scheduling.snapshot import (
     Cards,
     ClassKey,
@@ -68,6 +69,10 @@ class World:
         )
         self.tenants = dict(snapshot.tenants)
         self.running: dict[str, Job] = dict(jobs or {})
+        self._runs = Register()
+        for job in self.running.values():
+            if job.run is not None:
+                self._runs.put(job.run)
         self.generation = snapshot.generation
         self.promised = snapshot.promised
         """Of the last plan."""
@@ -101,7 +106,6 @@ class World:
         for key in self._queue:
             if key not in self._waiting:
                 self._waiting[key] = _as_waiting(key, self._queue[key])
-        running = tuple(job.run for job in self.running.values() if job.run is not None)
         return replace(
             self.first,
             generation=self.generation,
@@ -110,7 +114,7 @@ class World:
                 name: replace(view, past=self._usage.past(name, now_ns / NS)) for name, view in self.tenants.items()
             },
             waiting=tuple(self._waiting[key] for key in self._queue),
-            running=running,
+            running=self._runs.view(),
             promised=self.promised,
         )
 
@@ -147,12 +151,14 @@ class World:
         )
         job.node, job.starts = self._node[placement.node], job.starts + 1
         self.running[job.id] = job
+        self._runs.put(job.run)
         self._hold(job, 1, now_ns)
         return job
 
     def give_back(self, job_id: str, now_ns: int) -> Job:
         """The job holds nothing any more; it neither waits nor runs."""
         job = self.running.pop(job_id)
+        self._runs.drop(job_id)
         self._hold(job, -1, now_ns)
         job.run = None
         return job

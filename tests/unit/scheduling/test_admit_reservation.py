@@ -3,7 +3,7 @@ import pytest
 from gpupool.model.claim import Reason, Shape
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.admit_reservation import bad_times, judge
-from gpupool.scheduling.timeline import SECOND
+from gpupool.scheduling.ends import SECOND
 from tests.support.scheduling_builders import cards, tenant, whole
 from tests.support.time_builders import HOUR, reserved, running, used_by
 

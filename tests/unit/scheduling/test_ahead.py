@@ -9,9 +9,9 @@ from gpupool.scheduling import backfill
 from gpupool.scheduling.ahead import FORECAST, PATIENCE_NS, SEARCHES
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.ends import SECOND
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, Waiting
-from gpupool.scheduling.timeline import SECOND
 from tests.support.scheduling_builders import MODELS, cards, shape, snapshot, tenant, waiting, whole
 from tests.support.time_builders import reserved, running, used_by
 

@@ -6,11 +6,12 @@ from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.backfill import Backfill, earliest
 from gpupool.scheduling.columns import Taken, free_columns
+from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import pick
 from gpupool.scheduling.snapshot import Cards, Running
-from gpupool.scheduling.timeline import NEVER, SECOND, UNTOLD, Timeline
+from gpupool.scheduling.timeline import NEVER, Timeline
 from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import hold, running, used_by
 

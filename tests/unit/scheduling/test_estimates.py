@@ -1,5 +1,5 @@
+from gpupool.scheduling.ends import SECOND
 from gpupool.scheduling.estimates import FLOOR_SECONDS, LAST, History, planned_seconds, slid_end
-from gpupool.scheduling.timeline import SECOND
 from tests.support.scheduling_builders import shape, whole
 
 

@@ -1,10 +1,11 @@
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.columns import free_columns
+from gpupool.scheduling.ends import SECOND
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.reservation import hold_all, horizon, occurrences, upcoming
 from gpupool.scheduling.snapshot import Cards, CardStatus
-from gpupool.scheduling.timeline import NEVER, SECOND, Timeline
+from gpupool.scheduling.timeline import NEVER, Timeline
 from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import HOUR, reserved, running, used_by
 

@@ -1,7 +1,8 @@
 from gpupool.base.units import GIB, WHOLE
 from gpupool.scheduling.columns import free_columns
+from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.timeline import NEVER, SECOND, UNTOLD, Hold, Jobs, Timeline
+from gpupool.scheduling.timeline import NEVER, Hold, Jobs, Timeline
 from tests.support.scheduling_builders import MODELS, cards
 from tests.support.time_builders import hold, running, taken, used_by
 
