@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.tables import jobs
 from gpupool.fleet.lookup import cards, name_of
 from gpupool.fleet.tables import devices
@@ -16,13 +15,22 @@ from gpupool.scheduling.move_limits import Limits
 from gpupool.scheduling.moves import Move, is_movable
 from gpupool.scheduling.rebalance import Spread, can_spread, rebalance
 from gpupool.scheduling.snapshot import Snapshot
+from gpupool.scheduling.spare import Reserved
 from gpupool.store.database import Store
-from gpupool.wire.defrag import DefragIn, DefragOut, MoveLimits, MoveOut, RebalanceIn, RebalanceOut, SpreadOut
+from gpupool.wire.defrag import (
+    DefragIn,
+    DefragOut,
+    MoveLimits,
+    MoveOut,
+    RebalanceIn,
+    RebalanceOut,
+    ReservedOut,
+    SpreadOut,
+)
 
 
-def plan_defrag(store: Store, mirror: Mirror, asked: DefragIn) -> DefragOut:
+def plan_defrag(store: Store, snapshot: Snapshot, asked: DefragIn) -> DefragOut:
     """What to move so that whole cards of one node come free together."""
-    snapshot = mirror.snapshot()
     found = defrag(
         snapshot,
         store.clock.now_ns(),
@@ -40,12 +48,12 @@ def plan_defrag(store: Store, mirror: Mirror, asked: DefragIn) -> DefragOut:
         blocks=gain.blocks,
         by=found.by,
         movable=sum(is_movable(job) for job in snapshot.running),
+        reserved=_reserved(found.reserved),
     )
 
 
-def plan_rebalance(store: Store, mirror: Mirror, asked: RebalanceIn) -> RebalanceOut:
+def plan_rebalance(store: Store, snapshot: Snapshot, asked: RebalanceIn) -> RebalanceOut:
     """Which shares to move so that the cards they are on are loaded more alike."""
-    snapshot = mirror.snapshot()
     found = rebalance(
         snapshot,
         store.clock.now_ns(),
@@ -59,11 +67,16 @@ def plan_rebalance(store: Store, mirror: Mirror, asked: RebalanceIn) -> Rebalanc
         before=_spread(found.before),
         after=_spread(found.after),
         movable=sum(can_spread(job) for job in snapshot.running),
+        reserved=_reserved(found.reserved),
     )
 
 
 def _limits(asked: MoveLimits) -> Limits:
     return Limits(asked.max_moves, asked.max_lost_seconds, asked.max_moves_per_tenant)
+
+
+def _reserved(reserved: Reserved) -> ReservedOut:
+    return ReservedOut(**reserved._asdict())
 
 
 def _spread(spread: Spread) -> SpreadOut:

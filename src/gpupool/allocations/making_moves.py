@@ -10,11 +10,12 @@ from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.moving import move
 from gpupool.allocations.placing import Placer
 from gpupool.base.errors import Conflict, NotFound, WrongState
+from gpupool.base.units import format_share
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.feasible import FITS, Fit
-from gpupool.scheduling.free import Free
 from gpupool.scheduling.moves import free_beside_kept, is_movable
 from gpupool.scheduling.snapshot import Running, Snapshot
+from gpupool.scheduling.spare import Spare
 from gpupool.store.database import Store
 from gpupool.wire.defrag import MoveIn, MovesIn, MovesOut
 
@@ -27,38 +28,55 @@ def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn) -> Moves
     Raises NotFound, WrongState and Conflict where the pool is not any more what the plan was made for.
     """
     with placer.standing_still() as snapshot:
-        seats = _checked(snapshot, asked.moves)
+        seats = _Seating(snapshot, store.clock.now_ns()).all(asked.moves)
         with store.write() as write:
             moving = move(write, seats)
             write.note(lambda: mirror.note_moving(moving))
     return MovesOut(moving=list(moving), ended=[job for job in seats if job not in moving])
 
 
-def _checked(snapshot: Snapshot, moves: Sequence[MoveIn]) -> dict[str, tuple[Seat, ...]]:
-    """Every job's new seats, proven one after the other on what is free now."""
-    running, free = {job.job: job for job in snapshot.running}, free_beside_kept(snapshot)
-    return {one.job: _seated(free, _movable(running, one.job), one) for one in moves}
+class _Seating:
+    """Every job's new seats, proven one after the other on what is free now and held for nobody else."""
 
+    def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
+        self._running = {job.job: job for job in snapshot.running}
+        self._free = free_beside_kept(snapshot)
+        self._spare = Spare(snapshot, self._free, now_ns)
+        self._at = {uuid: row for row, uuid in enumerate(snapshot.cards.uuids)}
 
-def _movable(running: dict[str, Running], name: str) -> Running:
-    job = running.get(name)
-    if job is None:
-        raise NotFound(f"no job {name} holds cards now", hint=AGAIN)
-    if not is_movable(job):
-        raise WrongState(f"job {name} may not be moved: it is not preemptible, or leaves already", hint=AGAIN)
-    return job
+    def all(self, moves: Sequence[MoveIn]) -> dict[str, tuple[Seat, ...]]:
+        return {one.job: self._seated(self._movable(one.job), one) for one in moves}
 
+    def _movable(self, name: str) -> Running:
+        job = self._running.get(name)
+        if job is None:
+            raise NotFound(f"no job {name} holds cards now", hint=AGAIN)
+        if not is_movable(job):
+            raise WrongState(f"job {name} may not be moved: it is not preemptible, or leaves already", hint=AGAIN)
+        return job
 
-def _seated(free: Free, job: Running, asked: MoveIn) -> tuple[Seat, ...]:
-    at = {uuid: row for row, uuid in enumerate(free.cards.uuids)}
-    unknown = [uuid for uuid in asked.cards if uuid not in at]
-    if unknown:
-        raise NotFound(f"no card {unknown[0]} in this pool", hint=AGAIN)
-    rows = np.array([at[uuid] for uuid in asked.cards], dtype=np.int64)
-    fit, nodes = Fit(job.shape, free), set(free.cards.node[rows].tolist())
-    alone = len(nodes) == 1 and len(set(asked.cards)) == len(rows) == job.shape.count
-    if not alone or (fit.why[rows] != FITS).any():
-        raise Conflict(f"job {job.job} does not fit on those cards any more", hint=AGAIN)
-    free.take(nodes.pop(), rows, job.shape.held_milli, fit.need[rows], job.shape.cpu_milli, job.shape.host_bytes)
-    milli = job.shape.held_milli
-    return tuple(Seat(uuid, milli, int(fit.need[row])) for uuid, row in zip(asked.cards, rows, strict=True))
+    def _seated(self, job: Running, asked: MoveIn) -> tuple[Seat, ...]:
+        rows = np.array([self._row(uuid) for uuid in asked.cards], dtype=np.int64)
+        fit, nodes = Fit(job.shape, self._free), set(self._free.cards.node[rows].tolist())
+        if len(nodes) != 1 or not len(set(asked.cards)) == len(rows) == job.shape.count:
+            wanted = f"{job.shape.count} different cards of one node"
+            raise Conflict(f"job {job.job} needs {wanted}, not {', '.join(asked.cards)}", hint=AGAIN)
+        takes = (fit.why == FITS) & self._spare.leaves_held(job, fit)
+        for row in rows[~takes[rows]]:
+            raise Conflict(self._no_room(job, int(row), int(fit.need[row])), hint=AGAIN)
+        milli = job.shape.held_milli
+        self._free.take(nodes.pop(), rows, milli, fit.need[rows], job.shape.cpu_milli, job.shape.host_bytes)
+        return tuple(Seat(uuid, milli, int(fit.need[row])) for uuid, row in zip(asked.cards, rows, strict=True))
+
+    def _row(self, uuid: str) -> int:
+        if uuid not in self._at:
+            raise NotFound(f"no card {uuid} in this pool", hint=AGAIN)
+        return self._at[uuid]
+
+    def _no_room(self, job: Running, row: int, need: int) -> str:
+        free, held = self._free, self._spare.said(job, row, self._spare.after_move(job))
+        has = format_share(max(0, int(free.milli[row])), max(0, int(free.size[row])))
+        return (
+            f"job {job.job} does not fit on card {free.cards.uuids[row]} any more: it needs "
+            f"{format_share(job.shape.held_milli, need)}, {has} are free{held and f'; {held}'}"
+        )

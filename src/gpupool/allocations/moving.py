@@ -30,12 +30,6 @@ def read_moving(connection: sa.Connection) -> dict[str, tuple[Seat, ...]]:
     return {row.public_id: tuple(Seat(*seat) for seat in row.moving_to or ()) for row in connection.execute(query)}
 
 
-def kept_on(connection: sa.Connection, card: str) -> tuple[int, int]:
-    """Milli-devices and bytes of the card that are kept for jobs that move."""
-    seats = [seat for kept in read_moving(connection).values() for seat in kept if seat.device == card]
-    return sum(seat.gpu_milli for seat in seats), sum(seat.memory_bytes for seat in seats)
-
-
 def move(write: Write, moves: Mapping[str, tuple[Seat, ...]]) -> dict[str, tuple[Seat, ...]]:
     """Ask these jobs to save their work and go to those seats; those of them that still can. Idempotent."""
     ids = {row.public_id: row.id for row in write.execute(_MAY_MOVE, {"jobs": list(moves)})}

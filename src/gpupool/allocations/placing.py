@@ -224,11 +224,17 @@ class Placer:
 
     @contextmanager
     def standing_still(self) -> Iterator[Snapshot]:
-        """The pool as it is now; nothing is placed until the block ends."""
+        """The pool as it is now, with what is promised; nothing is placed until the block ends."""
         with self._cycle_lock:
             self.refresh()
-            yield self._mirror.snapshot()
+            yield self._snapshot()
         self._now()
+
+    def seen(self) -> Snapshot:
+        """The pool as the next cycle will see it, with what is promised."""
+        with self._cycle_lock:
+            self.refresh()
+            return self._snapshot()
 
     # --- acting --------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 Whether it may be is decided and written in one transaction, from the rows themselves and not
 from the mirror: whoever asks wants an answer now, and a plan that could be stale is none.
-A resize moves nothing to other cards and never waits; it takes only what is free.
+What is kept for others (reservations, promised starts, jobs that move) is told by the caller, who
+lets nothing be placed meanwhile. A resize moves nothing to other cards and never waits.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.growing import Beside, KeptHere
 from gpupool.allocations.ledger import Resize, resize
 from gpupool.allocations.mirror import quota_of
-from gpupool.allocations.moving import kept_on
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, seats
 from gpupool.base.errors import (
@@ -120,8 +121,9 @@ def check_wanted(gpu_milli: int | None, memory_bytes: int | None) -> Wanted:
     return Wanted(gpu_milli, None if memory_bytes is None else -(-memory_bytes // MIB) * MIB)
 
 
-def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted) -> Done:
-    """Give a running job another size. Raises WrongState, Refused's classes; then nothing has changed.
+def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted, beside: Beside) -> Done:
+    """Give a running job another size, beside what is kept for others. Raises WrongState, Refused's classes; then
+    nothing has changed.
 
     Asked for the size it has, it changes nothing and that is no error: the request may come twice.
     """
@@ -134,7 +136,7 @@ def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted) ->
     if all((each.milli, each.size) == (each.milli_before, each.size_before) for each in changes):
         return Done(Granted(), False, job.generation, *before)
     for seat, change in zip(taken, changes, strict=True):
-        _check_card(job, seat, change, kept_on(write.connection, seat.uuid))
+        _check_card(job, seat, change, beside.on(job.public_id, seat.uuid))
     _check_quota(write, job, changes)
     granted = resize(write, metering, job.public_id, job.allocation_id, job.tenant_id, changes)
     _tell(write, job_id, job, changes, before)
@@ -192,7 +194,7 @@ def _is_whole(job: Row, seat: Row) -> bool:
     return bool(all_of_it and job.sharing != Sharing.BEST_EFFORT)
 
 
-def _check_card(job: Row, seat: Row, change: Resize, kept: tuple[int, int]) -> None:
+def _check_card(job: Row, seat: Row, change: Resize, kept: KeptHere) -> None:
     if change.size > seat.card_bytes:
         raise LargerThanAnyCard(
             f"{_name(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
@@ -205,17 +207,17 @@ def _check_card(job: Row, seat: Row, change: Resize, kept: tuple[int, int]) -> N
         raise Refused(f"{_name(seat)} is {what}: a share on it can only shrink", hint="gpupool gpus  shows why")
     lacking = _lacking(seat, change, kept)
     if lacking:
-        now = format_share(seat.gpu_milli, seat.memory_bytes)
+        holds = f"job {job.name} holds {format_share(seat.gpu_milli, seat.memory_bytes)} of it"
         raise NoRoomNow(
-            f"{_name(seat)} has {' and '.join(lacking)}; job {job.name} holds {now} of it",
+            "; ".join(filter(None, (f"{_name(seat)} has {' and '.join(lacking)}", holds, kept.said))),
             hint=_nearest(job, seat, kept),
         )
 
 
-def _lacking(seat: Row, change: Resize, kept: tuple[int, int]) -> list[str]:
+def _lacking(seat: Row, change: Resize, kept: KeptHere) -> list[str]:
     """What the card has too little of, each in numbers."""
     more_milli, more_bytes = change.milli - change.milli_before, change.size - change.size_before
-    free_milli, free_bytes = WHOLE - seat.used_milli - kept[0], seat.card_bytes - seat.used_bytes - kept[1]
+    free_milli, free_bytes = WHOLE - seat.used_milli - kept.milli, seat.card_bytes - seat.used_bytes - kept.memory_bytes
     found = []
     if more_milli > free_milli:
         found.append(f"{format_gpu(free_milli)} GPU free where {format_gpu(more_milli)} more would be needed")
@@ -224,10 +226,10 @@ def _lacking(seat: Row, change: Resize, kept: tuple[int, int]) -> list[str]:
     return found
 
 
-def _nearest(job: Row, seat: Row, kept: tuple[int, int]) -> str:
+def _nearest(job: Row, seat: Row, kept: KeptHere) -> str:
     """The largest size that the card has room for now."""
-    size = (seat.card_bytes - seat.used_bytes - kept[1] + seat.memory_bytes) // MIB
-    milli = WHOLE - seat.used_milli - kept[0] + seat.gpu_milli
+    size = (seat.card_bytes - seat.used_bytes - kept.memory_bytes + seat.memory_bytes) // MIB
+    milli = WHOLE - seat.used_milli - kept.milli + seat.gpu_milli
     gpu = "" if job.sharing == Sharing.BEST_EFFORT else f"--gpu {milli / WHOLE:g} "
     return f"the most it could have now: gpupool resize {job.name} {gpu}--memory {size}MiB"
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from gpupool.allocations import defragmenting, inserting, intake, making_moves, progress, reading, reserving
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
+from gpupool.allocations.growing import Beside
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
@@ -171,13 +172,11 @@ class Allocations:
 
     def plan_defrag(self, asked: DefragIn) -> DefragOut:
         """What to move so that whole cards of one node come free together. Moves nothing."""
-        self.placer.refresh()
-        return defragmenting.plan_defrag(self.store, self.mirror, asked)
+        return defragmenting.plan_defrag(self.store, self.placer.seen(), asked)
 
     def plan_rebalance(self, asked: RebalanceIn) -> RebalanceOut:
         """Which shares to move so that the cards they are on are loaded more alike. Moves nothing."""
-        self.placer.refresh()
-        return defragmenting.plan_rebalance(self.store, self.mirror, asked)
+        return defragmenting.plan_rebalance(self.store, self.placer.seen(), asked)
 
     def move(self, asked: MovesIn) -> MovesOut:
         """Make these moves, all or none. Raises NotFound, WrongState, Conflict."""
@@ -282,8 +281,8 @@ class Allocations:
             row = reading.find(connection, principal, named)
         self._check_may([row], principal, "resize")
         self._used_at_resize.pop(row.public_id, None)
-        with self.store.write() as write:
-            done = resize_job(write, self.metering, row.id, wanted)
+        with self.placer.standing_still() as snapshot, self.store.write() as write:
+            done = resize_job(write, self.metering, row.id, wanted, Beside(snapshot, write.now_ns))
             told = ResizedOut(
                 job=reading.one(write.connection, row.id, self._why),
                 gpu_milli_before=done.milli_before,

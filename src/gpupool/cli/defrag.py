@@ -7,7 +7,7 @@ from typing import Any
 
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
-from gpupool.cli.moves import JOB, LOSES, TENANT, add_apply, add_limits, limits, show_and_apply
+from gpupool.cli.moves import JOB, LOSES, TENANT, add_apply, add_limits, limits, reserved, show_and_apply
 from gpupool.cli.output import Column, many, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number
 
@@ -16,7 +16,7 @@ def register(parser: Parser) -> None:
     parser.about = """
     Shows which jobs to move, what work that loses, and which whole cards and nodes it brings. Nothing is moved without
     --apply. Only jobs that were submitted with --preemptible move; the cards they go to are kept for them first, then
-    they are told to leave and start again there. Admins only.
+    they are told to leave and start again there. What a reservation holds is taken by no move. Admins only.
     """
     parser.examples = [
         "gpupool defrag",
@@ -49,11 +49,12 @@ def text(found: dict[str, Any]) -> str:
     """The plan for people: moves, then the gain and the price."""
     if not found["moves"]:
         movable = many(found["movable"], "job")
-        return f"nothing to gain: {movable} with --preemptible may be moved, and no move frees more whole cards\n"
+        nothing = f"nothing to gain: {movable} with --preemptible may be moved, and no move frees more whole cards\n"
+        return nothing + reserved(found)
     gains = "; ".join(f"{name} {before} -> {after}" for name, (before, after) in _gains(found))
     lost = format_duration(found["lost_seconds"])
     head = f"{many(len(found['moves']), 'move')} ({found['by']}), {lost} of work to do again: {gains}\n\n"
-    return head + table(found["moves"], MOVES) + "\n"
+    return head + table(found["moves"], MOVES) + "\n" + reserved(found)
 
 
 def _gains(found: dict[str, Any]) -> list[tuple[str, tuple[int, int]]]:

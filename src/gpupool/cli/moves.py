@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpupool.base.units import format_duration, parse_duration
+from gpupool.base.units import format_duration, format_gpu, format_mib, parse_duration
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context
 from gpupool.cli.output import Column, many, print_data
@@ -35,6 +35,15 @@ def limits(options: argparse.Namespace) -> dict[str, Any]:
         "max_moves_per_tenant": options.max_per_tenant,
         "max_lost_seconds": options.max_lost,
     }
+
+
+def reserved(found: dict[str, Any]) -> str:
+    """A line on what reservations hold, where they hold something."""
+    held = found["reserved"]
+    if not held["cards"]:
+        return ""
+    free = f"{format_gpu(held['gpu_milli'])} GPU + {format_mib(held['memory_bytes'])}"
+    return f"no move takes what reservations hold: {free} of what is free now, on {many(held['cards'], 'card')}\n"
 
 
 def show_and_apply(

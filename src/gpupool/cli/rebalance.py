@@ -7,7 +7,7 @@ from typing import Any
 
 from gpupool.base.units import format_duration, format_percent
 from gpupool.cli.context import Context
-from gpupool.cli.moves import JOB, LOSES, TENANT, add_apply, add_limits, limits, show_and_apply
+from gpupool.cli.moves import JOB, LOSES, TENANT, add_apply, add_limits, limits, reserved, show_and_apply
 from gpupool.cli.output import Column, many, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number
 
@@ -17,7 +17,8 @@ def register(parser: Parser) -> None:
     Shows which shares to move from the most loaded cards to the least loaded ones that take them, what work that loses,
     and how even the load is then. Helps shares with --sharing burst or best-effort, which compete less, and spreads
     heat and power. Nothing is moved without --apply. Only shares of one card that were submitted with --preemptible
-    move; cards that nobody uses stay free, for they are worth more than even load. Admins only.
+    move; cards that nobody uses stay free, for they are worth more than even load, and what a reservation holds is
+    taken by no move. Admins only.
     """
     parser.examples = [
         "gpupool rebalance",
@@ -47,9 +48,11 @@ def text(found: dict[str, Any]) -> str:
     """The plan for people: the price and the gain, then the moves."""
     if not found["moves"]:
         movable = many(found["movable"], "share")
-        return f"nothing to gain: {movable} with --preemptible may be moved, and no move evens the load enough\n"
+        nothing = f"nothing to gain: {movable} with --preemptible may be moved, and no move evens the load enough\n"
+        return nothing + reserved(found)
     head = f"{many(len(found['moves']), 'move')}, {format_duration(found['lost_seconds'])} of work to do again: "
-    return head + "; ".join(_gains(found["before"], found["after"])) + "\n\n" + table(found["moves"], MOVES) + "\n"
+    gains = "; ".join(_gains(found["before"], found["after"]))
+    return head + gains + "\n\n" + table(found["moves"], MOVES) + "\n" + reserved(found)
 
 
 def _gains(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of
+from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of, whom
 from gpupool.scheduling.gang import Missing, Muster, least_amount
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
@@ -225,13 +225,10 @@ def taken_by(seated: Sequence[Seated]) -> Taken:
 
 
 def _kept_back(waiting: Waiting, hold: Hold, now_ns: int) -> Rejection:
-    tenant, _, name = hold.owner.rpartition("/")
-    whom = "a claim of higher rank"
-    if hold.owner:
-        whom = f"reservation {name}" if tenant == waiting.tenant else "a reservation of another tenant"
+    theirs = whom(hold.owner, waiting.tenant)
     if hold.start_ns <= now_ns:
-        return Rejection(f"what is free is kept for {whom}", Reason.RESERVED)
+        return Rejection(f"what is free is kept for {theirs}", Reason.RESERVED)
     at = format_instant(hold.start_ns)
     run = f"may run for {format_duration(waiting.seconds)}" if waiting.seconds is not None else "has no known end"
-    sentence = f"what is free is kept for {whom} from {at} on, and this claim {run}"
+    sentence = f"what is free is kept for {theirs} from {at} on, and this claim {run}"
     return Rejection(sentence, Reason.RESERVED, hint="a --max-time that ends before then lets it start now")

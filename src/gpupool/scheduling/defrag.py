@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from gpupool.scheduling.move_limits import Limits, Spent
 from gpupool.scheduling.moves import Clearing, Move, Mover
 from gpupool.scheduling.snapshot import Snapshot
+from gpupool.scheduling.spare import NOTHING, Reserved
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What is free before and after: whole cards, nodes of which all cards are whole, blocks that were asked for."""
+    """What is free before and after: whole cards, nodes of which all cards are whole, blocks that were asked for.
+
+    What a reservation holds is not free.
+    """
 
     cards: tuple[int, int]
     nodes: tuple[int, int]
@@ -34,6 +38,7 @@ class DefragPlan:
     lost_seconds: int
     by: str
     """Who chose: `greedy`, `cp-sat` (within its time) or `cp-sat, proven best`."""
+    reserved: Reserved = NOTHING
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -122,7 +127,8 @@ class _Work:
     def plan(self, by: str) -> DefragPlan:
         gain = Gain(*zip(self._before, _state(self.mover), strict=True))
         spent = self._spent
-        return DefragPlan(self.mover.snapshot.generation, tuple(spent.moves), gain, spent.lost_seconds, by)
+        generation, reserved = self.mover.snapshot.generation, self.mover.reserved
+        return DefragPlan(generation, tuple(spent.moves), gain, spent.lost_seconds, by, reserved)
 
 
 def _state(mover: Mover) -> tuple[int, int, int]:

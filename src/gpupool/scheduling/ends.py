@@ -44,6 +44,14 @@ def owner_of(tenant: str, reservation: str | None) -> str:
     return f"{tenant}/{reservation}" if reservation is not None else ""
 
 
+def whom(owner: str, tenant: str) -> str:
+    """For whom something is held, as that tenant may know it."""
+    theirs, _, name = owner.rpartition("/")
+    if not owner:
+        return "a claim of higher rank"
+    return f"reservation {name}" if theirs == tenant else "a reservation of another tenant"
+
+
 def slid(ends: Ints, now_ns: int) -> Ints:
     """Ends as they are expected now: one that has passed is put off by about as long as it is late."""
     late = now_ns - ends

@@ -1,7 +1,8 @@
 """The working copy of a defragmentation: jobs are lifted off cards and set down elsewhere, each time by the filter that
 places claims.
 
-Knows which jobs may move and what moving them loses; not which nodes are worth emptying.
+Knows which jobs may move, what moving them loses, and what is held for others (`spare`): what a reservation holds is as
+good as in use, but for the jobs that name it. Does not know which nodes are worth emptying.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Ints, Running, Snapshot
+from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
+from gpupool.scheduling.spare import Spare
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Mover:
     def __init__(self, snapshot: Snapshot, now_ns: int, block: int | None) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.free = free_beside_kept(snapshot)
+        self.spare = Spare(snapshot, self.free, now_ns)
+        self.reserved = self.spare.kept_now()
         self.jobs = snapshot.running
         self.rows = [np.array(job.rows, dtype=np.int64) for job in self.jobs]
         self.cleared = np.zeros(len(snapshot.cards.nodes), dtype=np.bool_)
@@ -100,15 +104,19 @@ class Mover:
         return int((self.whole() // np.maximum(sizes, 1)).sum())
 
     def whole(self) -> Ints:
-        """Per node, how many of its cards hold nothing."""
-        return self.free.count_by_node(self.free.untouched())
+        """Per node, how many of its cards hold nothing and are held for nobody."""
+        return self.free.count_by_node(self._whole())
+
+    def _whole(self, rows: Ints | slice = slice(None)) -> Bools:
+        whole: Bools = self.free.untouched(rows) & ~self.spare.reserved[rows]
+        return whole
 
     def clearing(self, node: int) -> Clearing | None:
         """The cheapest way to one more block on the node; None where jobs that may not move are in the way."""
         rows, block = self.free.of_node(node), self.block(node)
         if block > len(rows) or self.snapshot.cards.nodes[node] in self._received:
             return None  # nobody is moved twice
-        whole = self.free.untouched(rows)
+        whole = self._whole(rows)
         missing = block - int(whole.sum()) % block
         prices = sorted(price for row in rows[~whole] if (price := self._price(int(row))) is not None)
         if len(prices) < missing:
@@ -116,9 +124,9 @@ class Mover:
         return self._clearing(node, tuple(row for *_, row in prices[:missing]))
 
     def _price(self, row: int) -> tuple[int, int, int] | None:
-        """Lost seconds and jobs that clearing a card takes; None where the card is closed or a job may not move."""
+        """Lost seconds and jobs that clearing a card takes; None where that brings no free card, or a job may not."""
         on = [self.jobs[place] for place in self._on[row]]
-        if not on or not self.free.open[row] or not all(is_movable(job) for job in on):
+        if not on or not self.free.open[row] or self.spare.reserved[row] or not all(is_movable(job) for job in on):
             return None
         return sum(lost_seconds(job, self.now_ns) for job in on), len(on), row
 
@@ -167,9 +175,15 @@ class Mover:
         self.free.give(self._node_of(place), rows, job.milli[0], sizes, shape.cpu_milli, shape.host_bytes)
 
     def _set_down(self, place: int) -> Move | None:
-        fit = self.fit(self.jobs[place].shape)
-        found = self._best(fit, np.flatnonzero(fit.roomy & ~self.cleared))
+        takes, count = self.takes(place), self.jobs[place].shape.count
+        found = self._best(takes, count, np.flatnonzero((self.free.count_by_node(takes) >= count) & ~self.cleared))
         return None if found is None else self.seat(place, *found)
+
+    def takes(self, place: int) -> Bools:
+        """Cards that take a seat of the job as things are now, beside all that is held for others."""
+        fit = self.fit(self.jobs[place].shape)
+        takes: Bools = (fit.why == FITS) & self.spare.leaves_held(self.jobs[place], fit)
+        return takes
 
     def seat(self, place: int, node: int, rows: Ints) -> Move:
         """Take these cards, which were found to fit, for the job. Gives nothing back of where it was."""
@@ -194,23 +208,23 @@ class Mover:
             self._fits[shape] = known = Fit(shape, self.free)
         return known.refresh(self.free)
 
-    def _best(self, fit: Fit, nodes: Ints) -> tuple[int, Ints] | None:
+    def _best(self, takes: Bools, count: int, nodes: Ints) -> tuple[int, Ints] | None:
         """Where the job breaks no block, on the fullest node; None where every place would break one."""
         room = np.where(self.free.grid(nodes) > 0, self.free.grid(nodes), 0).sum(axis=1)
         for node in nodes[np.argsort(room, kind="stable")]:
-            rows = self._tightest(fit, int(node))
+            rows = self._tightest(takes, count, int(node))
             if not self._breaks_block(int(node), rows):
                 return int(node), rows
         return None
 
-    def _tightest(self, fit: Fit, node: int) -> Ints:
+    def _tightest(self, takes: Bools, count: int, node: int) -> Ints:
         rows = self.free.of_node(node)
-        rows = rows[fit.why[rows] == FITS]
+        rows = rows[takes[rows]]
         order = np.lexsort((self.free.size[rows], self.free.untouched(rows), self.free.milli[rows]))
-        tightest: Ints = rows[order][: fit.shape.count]
+        tightest: Ints = rows[order][:count]
         return tightest
 
     def _breaks_block(self, node: int, rows: Ints) -> bool:
-        whole, block = int(self.free.untouched(self.free.of_node(node)).sum()), self.block(node)
-        broken = int(self.free.untouched(rows).sum())
+        whole, block = int(self._whole(self.free.of_node(node)).sum()), self.block(node)
+        broken = int(self._whole(rows).sum())
         return (whole - broken) // block < whole // block

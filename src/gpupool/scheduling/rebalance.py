@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.base.fairness import jain
-from gpupool.model.claim import Shape, Sharing
-from gpupool.scheduling.feasible import FITS
+from gpupool.model.claim import Sharing
 from gpupool.scheduling.move_limits import Limits, Spent
 from gpupool.scheduling.moves import Move, Mover, is_movable, lost_seconds
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
+from gpupool.scheduling.spare import NOTHING, Reserved
 
 STEP_MILLI = 100
 
@@ -43,6 +43,7 @@ class RebalancePlan:
     before: Spread
     after: Spread
     lost_seconds: int
+    reserved: Reserved = NOTHING
 
 
 def rebalance(
@@ -65,7 +66,8 @@ def rebalance(
     spent, whole = balance.spent, loads(snapshot, whole=True)
     shared = balance.load > whole
     before, after = (_spread(load, load > whole, shared) for load in (at_first, balance.load))
-    return RebalancePlan(snapshot.generation, tuple(spent.moves), before, after, spent.lost_seconds)
+    reserved = balance.mover.reserved
+    return RebalancePlan(snapshot.generation, tuple(spent.moves), before, after, spent.lost_seconds, reserved)
 
 
 def loads(snapshot: Snapshot, whole: bool = False) -> Ints:
@@ -149,17 +151,17 @@ class _Balance:
         lost = lost_seconds(job, self.mover.now_ns)
         if not self.spent.allows([job.tenant], lost):
             return None
-        to = self._least_loaded(job.shape, row)
+        to = self._least_loaded(place, row)
         if to is None:
             return None
         apart = int(self.load[row] - self.load[to])
         evened = abs(apart - int(_load(job)[0]) - job.shape.gpu_milli) - apart
         return _Shift(evened, lost, place, to) if evened < -self._step else None
 
-    def _least_loaded(self, shape: Shape, row: int) -> int | None:
-        """The card of the row's model, in use unless others may be used, that takes the shape beside all that runs."""
+    def _least_loaded(self, place: int, row: int) -> int | None:
+        """The card of the row's model, in use unless others may be used, that takes the job beside all that runs."""
         free, model = self.mover.free, self.mover.snapshot.cards.model
-        takes = (self.mover.fit(shape).why == FITS) & (model == model[row])
+        takes = self.mover.takes(place) & (model == model[row])
         if not self._use_free_cards:
             takes &= self.load > 0
         takes[row] = False

@@ -44,6 +44,14 @@ class MoveOut(Wire):
     lost_seconds: int
 
 
+class ReservedOut(Wire):
+    """What reservations hold, now or later, of what is free now: no move takes it, and it is not counted as free."""
+
+    cards: int = Field(description="cards of which a reservation holds something")
+    gpu_milli: int
+    memory_bytes: int
+
+
 class DefragOut(Wire):
     """Moves, what they cost and what they bring; pairs are before and after."""
 
@@ -54,6 +62,7 @@ class DefragOut(Wire):
     blocks: tuple[int, int] = Field(description="blocks of the cards that were asked for")
     by: str = Field(description="who chose: greedy, cp-sat, or cp-sat with proof that nothing is better")
     movable: int = Field(description="jobs that may be moved at all")
+    reserved: ReservedOut
 
 
 class SpreadOut(Wire):
@@ -73,6 +82,7 @@ class RebalanceOut(Wire):
     before: SpreadOut
     after: SpreadOut
     movable: int = Field(description="shares that may be moved at all")
+    reserved: ReservedOut
 
 
 class MoveIn(Wire):

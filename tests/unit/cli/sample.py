@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.wire.capacity import CapacityOut, ModelRoom
-from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, SpreadOut
+from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
 from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
 from gpupool.wire.people import (
@@ -277,13 +277,15 @@ def defrag_plan() -> DefragOut:
         lost_seconds=4000,
     )
     gain = {"whole_cards": (12, 12), "whole_nodes": (0, 1), "blocks": (0, 1)}
-    return DefragOut(moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, **gain)
+    held = ReservedOut(cards=2, gpu_milli=2000, memory_bytes=280 << 30)
+    return DefragOut(moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, reserved=held, **gain)
 
 
 def rebalance_plan() -> RebalanceOut:
     before = SpreadOut(cards=4, highest_milli=900, mean_milli=400, jain=0.7)
     after = SpreadOut(cards=4, highest_milli=500, mean_milli=400, jain=0.96)
-    return RebalanceOut(moves=defrag_plan().moves, lost_seconds=4000, before=before, after=after, movable=5)
+    moves, held = defrag_plan().moves, ReservedOut(cards=0, gpu_milli=0, memory_bytes=0)
+    return RebalanceOut(moves=moves, lost_seconds=4000, before=before, after=after, movable=5, reserved=held)
 
 
 def room() -> CapacityOut:
