@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define KERNEL_ABI 2 /* grows with every change of what follows */
+#define KERNEL_ABI 3 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
@@ -73,12 +73,14 @@ int64_t fgd_fragment(struct fgd *fgd, int64_t node);
 
 /* Stream Fill. `streams` holds `number` sequences of `length` indices into `expected`; `quantum` is the grain of milli-cores
  * in a value (free ones are rounded down to it, asked ones up). With `weight` there are no streams: a node is worth what
- * the classes could use of it, by how often each is expected. The scale is `number`, or the sum of the weights. */
+ * the classes could use of it, by how often each is expected. `cuts` is added for each card while processors are left for any
+ * class. The scale is `number`, or the sum of the weights. */
 struct stream_rules {
     int64_t number, length, quantum; /* at most KERNEL_MAX_STREAMS */
     int64_t step;       /* of a score, times the scale */
     int64_t fresh_card; /* what a share pays that opens a free card, times the scale */
     const int16_t *streams;
+    const int64_t *cuts;   /* kinds * (KERNEL_WHOLE + 1): what a part of that size is worth, times the scale */
     const int64_t *weight; /* per class; NULL: streams */
 };
 

@@ -144,7 +144,9 @@ static void lay_out(struct menu *menu, const struct kernel_classes *expected, in
 int menu_open(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
               const struct stream_rules *rules)
 {
-    *menu = (struct menu){.streams = rules->weight ? 0 : rules->number, .words = (rules->length + PLACES_PER_WORD - 1) / PLACES_PER_WORD};
+    *menu = (struct menu){.streams = rules->weight ? 0 : rules->number,
+                          .words = (rules->length + PLACES_PER_WORD - 1) / PLACES_PER_WORD,
+                          .cuts = rules->cuts + kind * (KERNEL_WHOLE + 1)};
     if (!reserve(menu, expected->size) || !draw_lines(menu, expected, kinds, kind, rules->quantum) ||
         (rules->weight && !list_ables(menu, expected, kinds, kind, rules))) {
         menu_close(menu);

@@ -35,6 +35,7 @@ struct menu {
     struct several *several;
     struct able *ables; /* where there are no streams */
     int ables_size;
+    const int64_t *cuts; /* by size: the caller's, read while a menu lives */
     int16_t least_milli; /* the smallest share: parts below it are of no use */
 };
 

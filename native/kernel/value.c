@@ -143,10 +143,19 @@ static int64_t usable(const struct menu *menu, const struct left *left)
     return worth;
 }
 
+/* What the parts are worth to shares that are cut well. */
+static int64_t cuts(const struct menu *menu, const struct left *left)
+{
+    int64_t worth = left->whole * menu->cuts[KERNEL_WHOLE];
+    for (int at = left->first; at < left->end; at++)
+        worth += menu->cuts[left->part[at]];
+    return worth;
+}
+
 static int64_t compute(struct values *values, const struct menu *menu, const struct left *start)
 {
     struct lines lines = {menu->cpu_heights, menu->width_heights};
-    int64_t filled = menu->ables ? usable(menu, start) : 0;
+    int64_t filled = cuts(menu, start) + (menu->ables ? usable(menu, start) : 0);
     lower(menu, start, &lines);
     for (int64_t stream = 0; stream < menu->streams; stream++) {
         struct left left = *start;

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpupool.model.claim import Shape
+from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
@@ -48,14 +49,21 @@ class CompiledStreamFill:
     NODE, CARD = "least displacing", "least displacing"
 
     def __init__(
-        self, kernel: Kernel, free: Free, kinds: Kinds, expected: Classes, prices: Prices, rules: Rules
+        self,
+        kernel: Kernel,
+        free: Free,
+        kinds: Kinds,
+        expected: Classes,
+        prices: Prices,
+        cuts: Cuts,
+        rules: Rules,
     ) -> None:
-        self._prices, self._scale = prices, rules.scale
+        self._prices, self._cuts, self._scale = prices, cuts, rules.scale
         self._price = np.zeros(len(prices.price), dtype=np.int64)
         self._hosts = Hosts(prices.count, prices.cpu, prices.allowed.astype(np.uint8), self._price)
         columns = columns_of(free, kinds)
         self._filled = StreamFill(kernel, columns, classes_of(expected, kinds), rules, self._hosts)
-        self._asked, self._tolls, self._slots = Questions(), dict[int, Ints](), dict[tuple[int, ...], int]()
+        self._asked, self._tolls, self._slots = Questions(), dict[tuple[int, int], Ints](), dict[tuple[int, ...], int]()
         self._epoch = -1
 
     @property
@@ -84,10 +92,12 @@ class CompiledStreamFill:
         """Nothing to remember: what is free says it all."""
 
     def _toll(self, shape: Shape) -> Ints:
-        asked = self._scale * shape.count * shape.held_milli
-        found = self._tolls.get(asked)
+        """What it pays on each kind of node, less what its cards lose of their worth in any case."""
+        key = shape.count, shape.held_milli
+        found = self._tolls.get(key)
         if found is None:
-            found = self._tolls[asked] = self._prices.tolls(asked)
+            tolls = self._prices.tolls(self._scale * shape.count * shape.held_milli)
+            found = self._tolls[key] = tolls - self._scale * self._cuts.least(shape)
         return found
 
     def _slot(self, shape: Shape) -> int:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from gpupool.scheduling.snapshot import Cards, Ints
 
-ABI = 2
+ABI = 3
 MAX_CARDS = 64
 """On one node; a pool with a wider node is rated in NumPy."""
 MAX_SLOTS = 1024
@@ -48,7 +48,7 @@ class _Shape(ctypes.Structure):
 
 
 class _Rules(ctypes.Structure):
-    _fields_ = _fields("number length quantum step fresh_card", "streams weight")
+    _fields_ = _fields("number length quantum step fresh_card", "streams cuts weight")
 
 
 class _Hosts(ctypes.Structure):
@@ -179,12 +179,14 @@ class Asked:
 @dataclass(frozen=True)
 class Rules:
     """`streams` has a line of class numbers per stream; or `weight` says how often each class is expected, and a node
-    is worth what they could use. `step` and `fresh_card` are times the scale."""
+    is worth what they could use. `cuts` is what a part of a card is worth besides, per kind of node and milli-devices
+    from 0 to 1000. It, `step` and `fresh_card` are times the scale."""
 
     streams: npt.NDArray[np.int16]
     quantum: int
     step: int
     fresh_card: int
+    cuts: Ints
     weight: Ints | None = None
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.compiled import CompiledStreamFill
+from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds, histogram, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
@@ -34,6 +35,9 @@ STEP = 150
 
 NEAR_STEP = 40
 """The same where claims end; 25 does as well, 100 does not."""
+
+CUTS, NEAR_CUTS = 2.0, 0.25
+"""How often the worth of parts of cards counts beside what streams fill, or the next claim could use."""
 
 ENDING_PCT = 50
 """From so much on that comes back, the next claim counts and not the stream."""
@@ -56,15 +60,19 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
     if free.kernel is None:
         return StreamFill(free, classes, ending=ending)
     kinds, likely = Kinds(free.cards, classes), typical(classes)
-    prices = Prices(free, kinds, classes, ending=ending)
-    return CompiledStreamFill(free.kernel, free, kinds, likely, prices, _rules(likely, ending=ending))
+    prices, cuts = Prices(free, kinds, classes, ending=ending), cuts_for(likely, kinds, ending=ending)
+    return CompiledStreamFill(free.kernel, free, kinds, likely, prices, cuts, _rules(likely, cuts, ending=ending))
 
 
-def _rules(likely: Classes, *, ending: bool) -> Rules:
+def cuts_for(likely: Classes, kinds: Kinds, *, ending: bool) -> Cuts:
+    return Cuts(likely, kinds, NEAR_CUTS if ending else CUTS)
+
+
+def _rules(likely: Classes, cuts: Cuts, *, ending: bool) -> Rules:
     if ending:
         scale, streams = likely.total, np.zeros((0, 0), dtype=np.int16)
-        return Rules(streams, QUANTUM, NEAR_STEP * scale, FRESH_CARD * scale, likely.weight)
-    return Rules(drawn(likely), QUANTUM, STEP * NUMBER, FRESH_CARD * NUMBER)
+        return Rules(streams, QUANTUM, NEAR_STEP * scale, FRESH_CARD * scale, scale * cuts.worth, likely.weight)
+    return Rules(drawn(likely), QUANTUM, STEP * NUMBER, FRESH_CARD * NUMBER, NUMBER * cuts.worth)
 
 
 class _Known:
@@ -90,7 +98,9 @@ class StreamFill:
 
     def __init__(self, free: Free, classes: Classes, *, ending: bool) -> None:
         self._free, self._kinds = free, Kinds(free.cards, classes)
-        self._values: States = (Usable if ending else Values)(typical(classes), self._kinds)
+        likely = typical(classes)
+        self._cuts = cuts_for(likely, self._kinds, ending=ending)
+        self._values: States = (Usable if ending else Values)(likely, self._kinds, self._cuts)
         self._scale, self._step = self._values.scale, NEAR_STEP if ending else STEP
         self._prices = Prices(free, self._kinds, classes, ending=ending)
         self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
@@ -197,7 +207,7 @@ class StreamFill:
         return gain - self._scale * self._prices.lost(nodes, opened, shape.cpu_milli)
 
     def _score(self, shape: Shape, nodes: Ints, gain: Ints) -> Ints:
-        tolls = self._prices.tolls(self._scale * shape.count * shape.held_milli)
+        tolls = self._prices.tolls(self._scale * shape.count * shape.held_milli) - self._scale * self._cuts.least(shape)
         score: Ints = (gain - tolls[self._kinds.of_node[nodes]]) // (self._scale * self._step)
         return score
 

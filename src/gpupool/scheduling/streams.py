@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
+from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 
 NUMBER, LENGTH = 16, 200
@@ -128,13 +129,18 @@ class States:
     scale: int
     """A worth is in milli-devices times this."""
 
-    def __init__(self, classes: Classes, kinds: Kinds) -> None:
+    def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None]
         columns = [tuple(column) for column in runs.T.tolist()]
         self._menus = tuple(dict.fromkeys(columns))
         """Which classes may run, for nodes to which it is the same."""
         self._menu_of = [self._menus.index(column) for column in columns]
         self._least = [int(min(classes.milli[np.array(runs)], default=WHOLE)) for runs in self._menus]
+        self._modest = [int(min(-(-classes.cpu_milli[np.array(runs)] // QUANTUM), default=0)) for runs in self._menus]
+        self._cuts: list[list[int]] = [
+            [] if cuts is None else (self.scale * cuts.worth[self._menu_of.index(number)]).tolist()
+            for number in range(len(self._menus))
+        ]
         self._known: dict[State, int] = {}
 
     def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
@@ -171,8 +177,17 @@ class States:
         if found is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            found = self._known[state] = self._worth(state)
+            found = self._known[state] = self._looked_at(state)
         return found
+
+    def _looked_at(self, state: State) -> int:
+        """A node without processors for the least of its classes is worth nothing, whatever its cards are."""
+        if state.cpu < self._modest[state.menu]:
+            return 0
+        cuts = self._cuts[state.menu]
+        if not cuts:
+            return self._worth(state)
+        return self._worth(state) + state.whole * cuts[WHOLE] + sum(cuts[part] for part in state.parts)
 
     def _worth(self, state: State) -> int:
         raise NotImplementedError
@@ -183,8 +198,8 @@ class Values(States):
 
     scale = NUMBER
 
-    def __init__(self, classes: Classes, kinds: Kinds) -> None:
-        super().__init__(classes, kinds)
+    def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
+        super().__init__(classes, kinds, cuts)
         streams = drawn(classes)
         self._listed = tuple(Menu(streams, classes, listed) for listed in self._menus)
 

@@ -14,6 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from gpupool.base.units import WHOLE
+from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.streams import QUANTUM, State, States
 
@@ -21,9 +22,9 @@ from gpupool.scheduling.streams import QUANTUM, State, States
 class Usable(States):
     """Worths for these classes, times the sum of their weights."""
 
-    def __init__(self, classes: Classes, kinds: Kinds) -> None:
-        super().__init__(classes, kinds)
+    def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         self.scale = classes.total
+        super().__init__(classes, kinds, cuts)
         self._lists = [_by_class(classes.only(np.array(runs))) for runs in self._menus]
 
     def _worth(self, state: State) -> int:

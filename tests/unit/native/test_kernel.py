@@ -32,8 +32,15 @@ def no_hosts(pool: Pool) -> Hosts:
     return Hosts(none, none, np.zeros((0, pool.columns.kinds), dtype=np.uint8), none)
 
 
-def filling(kernel: Kernel, pool: Pool, seed: int, hosts: Hosts | None = None) -> StreamFill:
-    rules = Rules(streams_of(pool, seed), QUANTUM, STEP * STREAMS, FRESH * STREAMS)
+def no_cuts(kinds: int) -> np.ndarray:
+    return np.zeros((kinds, 1001), dtype=np.int64)
+
+
+def filling(
+    kernel: Kernel, pool: Pool, seed: int, hosts: Hosts | None = None, cuts: np.ndarray | None = None
+) -> StreamFill:
+    cuts = no_cuts(pool.columns.kinds) if cuts is None else cuts
+    rules = Rules(streams_of(pool, seed), QUANTUM, STEP * STREAMS, FRESH * STREAMS, cuts)
     return StreamFill(kernel, pool.columns, pool.classes, rules, hosts or no_hosts(pool))
 
 
@@ -52,10 +59,31 @@ def test_a_value_is_what_the_streams_fill(kernel: Kernel, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_parts_of_cards_are_worth_something_while_processors_are_left_for_any_class(kernel: Kernel, seed: int) -> None:
+    pool = pool_by_chance(seed)
+    chance, kinds = np.random.default_rng(seed), pool.columns.kinds
+    cuts = np.zeros((kinds, 1001), dtype=np.int64)
+    runs = (pool.classes.allowed == 1) & (pool.classes.count > 0)[:, None]
+    least = [min(pool.classes.milli[some], default=1000) for some in runs.T]
+    modest = [min(-(-pool.classes.cpu[some] // QUANTUM), default=1 << 60) for some in runs.T]
+    for kind in range(kinds):
+        of_menu = next(n for n in range(kinds) if (runs[:, n] == runs[:, kind]).all())
+        cuts[kind] = cuts[of_menu] if of_menu < kind else np.sort(chance.integers(0, 9000, size=1001))
+        cuts[kind, : least[kind]] = 0
+    pool.columns.cpu[::3] //= 40
+    plain, cut = filling(kernel, pool, seed), filling(kernel, pool, seed, cuts=cuts)
+    for node in range(40):
+        kind, cards = pool.columns.kind[node], pool.columns.places.grid[node]
+        some = pool.columns.cpu[node] // QUANTUM >= modest[kind]
+        more = sum(int(cuts[kind, size]) for size in cards.tolist() if size > 0) if some else 0
+        assert cut.value(node) == plain.value(node) + more
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_without_streams_a_value_is_what_the_classes_could_use(kernel: Kernel, seed: int) -> None:
     pool = pool_by_chance(seed)
     weight = np.random.default_rng(seed).integers(1, 9, size=len(pool.classes.count))
-    rules = Rules(np.zeros((0, 0), dtype=np.int16), 1, STEP, FRESH, weight)
+    rules = Rules(np.zeros((0, 0), dtype=np.int16), 1, STEP, FRESH, no_cuts(pool.columns.kinds), weight)
     worth = StreamFill(kernel, pool.columns, pool.classes, rules, no_hosts(pool))
     columns = pool.columns
     lines = list(zip(columns.places.grid.tolist(), columns.cpu.tolist(), columns.kind.tolist(), strict=True))
@@ -92,7 +120,7 @@ def test_remembering_too_much_forgets_and_answers_the_same(kernel: Kernel) -> No
     pool.columns.places.grid[0, 0] = 1000
     streams = np.zeros((1, 1), dtype=np.int16)
     classes = Classes(*(np.array([n]) for n in (1, 500, 1)), np.ones((1, 3), dtype=np.uint8))
-    filled = StreamFill(kernel, pool.columns, classes, Rules(streams, 1, 1, 0), no_hosts(pool))
+    filled = StreamFill(kernel, pool.columns, classes, Rules(streams, 1, 1, 0, no_cuts(3)), no_hosts(pool))
     for cpu in range(1, 140_000):
         pool.columns.cpu[0] = cpu
         assert filled.value(0) == 500
@@ -221,7 +249,9 @@ def test_cards_that_do_not_fit_are_not_taken_and_closed_ones_never_count(kernel:
 def filling_one(kernel: Kernel, columns: Columns, classes: Classes) -> StreamFill:
     none = np.zeros(0, dtype=np.int64)
     hosts = Hosts(none, none, np.zeros((0, 1), dtype=np.uint8), none)
-    return StreamFill(kernel, columns, classes, Rules(np.zeros((1, 64), dtype=np.int16), 1, 1, 0), hosts)
+    return StreamFill(
+        kernel, columns, classes, Rules(np.zeros((1, 64), dtype=np.int16), 1, 1, 0, no_cuts(columns.kinds)), hosts
+    )
 
 
 def test_a_library_that_is_not_there_or_of_another_kind_is_none(tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ def stream_fill(pool: Cards, *shapes: Shape, ending: bool = False) -> tuple[Free
 
 def test_a_score_is_what_is_placed_less_what_is_displaced_and_paid_in_steps() -> None:
     free, rater = stream_fill(cards("1x1xT4+1x1xT4", used={"node-2/0": (500, 0)}))
-    # Where halves are expected a share of 400 costs a whole half: 400 - 500, and 100 more where it opens a card.
+    # Where halves are expected a share of 400 costs a whole half: 400 - 500, the half's worth twice more as a part of a
+    # card, and 100 where it opens one.
     fit = Fit(Shape(400, 0), free)
-    assert rater.rate(fit, np.array([0, 1])).tolist() == [-200 // 150, -100 // 150]
+    assert rater.rate(fit, np.array([0, 1])).tolist() == [-1200 // 150, -1100 // 150]
     assert rater.rate(Fit(HALF, free), np.array([0, 1])).tolist() == [-100 // 150, 0]
     # Whole cards pay nothing for a free one: 1000 are placed and 1000 displaced.
     assert rater.rate(Fit(Shape(1000, 0), free), np.array([0])).tolist() == [0]
@@ -43,8 +44,8 @@ def test_processors_that_others_need_are_displaced_as_cards_are() -> None:
 
 def test_a_share_goes_to_the_card_that_keeps_most_for_others_the_first_of_equals() -> None:
     free, rater = stream_fill(cards("1x4xT4", used={"node-1/1": (500, 0), "node-1/2": (700, 0), "node-1/3": (500, 0)}))
-    # 300 on what nobody can use: 300; on a half 300 - 500; on a free card 300 - 500 - 100, which is the same step.
-    assert rater.choose(Fit(Shape(300, 0), free), 0).tolist() == [2, 0, 1, 3]
+    # 300 on what nobody can use: 300; on a half 300 - 500 - 1000; on a free card 100 less.
+    assert rater.choose(Fit(Shape(300, 0), free), 0).tolist() == [2, 1, 3, 0]
     assert rater.choose(Fit(HALF, free), 0).tolist() == [1, 3, 0]
     assert rater.choose(Fit(Shape(250, 0, 2), free), 0).tolist() == [2, 1, 3, 0]
 
@@ -89,9 +90,11 @@ def test_where_claims_end_a_node_is_worth_what_the_next_one_could_use() -> None:
         cards("1x1xT4+1x1xT4", used={"node-2/0": (500, 0)}), HALF, Shape(250, 0), Shape(1000, 0), ending=True
     )
     # The free card is of use to all three, what is left of it after 400 to two: 400 - (3000 - 2 x 600) / 3, and 100
-    # more that it was free. The half is of use to two, what is left of it to none: 400 - 2 x 500 / 3.
+    # more that it was free. The half is of use to two, what is left of it to none: 400 - 2 x 500 / 3. As a part a card
+    # is worth a quarter of what is cut from it: 400 costs a half here, and a quarter where it is cut best.
     fit = Fit(Shape(400, 0), free)
-    assert rater.rate(fit, np.array([0, 1])).tolist() == [-300 * 3 // (3 * 40), (400 * 3 - 1000) // (3 * 40)]
+    lost = (125 - 62) * 3
+    assert rater.rate(fit, np.array([0, 1])).tolist() == [-(900 + lost) // (3 * 40), (200 - lost) // (3 * 40)]
 
 
 def test_whether_claims_end_decides_what_a_node_is_worth() -> None:
@@ -102,9 +105,10 @@ def test_whether_claims_end_decides_what_a_node_is_worth() -> None:
         free = Free(pool)
         rater = start(free, Expected(shapes, (1, 1), returned_pct), 0)
         scores.append(int(rater.rate(Fit(third, free), np.array([0]))[0]))
-    # A stream fills the half with 300 or with 500, 400 in the mean; the next claim could use all of it.
-    assert scores[0] == scores[1] == -1
-    assert scores[2] == scores[3] == (300 - 500) // 40
+    # A stream fills the half with 300 or with 500, 400 in the mean; the next claim could use all of it. Besides, a half
+    # of a card is cut for what costs a third of one: that counts twice, or a quarter.
+    assert scores[0] == scores[1] == (300 - 400 - 334) // 150
+    assert scores[2] == scores[3] == (300 - 500 - 42) // 40
 
 
 def test_where_nothing_is_expected_it_is_binpack() -> None:

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from gpupool.model.claim import Shape
+from gpupool.scheduling.cutting import Cuts, knapsack, share_prices
+from gpupool.scheduling.expected import Kinds, histogram
+from gpupool.scheduling.snapshot import Expected
+from tests.support.scheduling_builders import cards
+
+CARD = 1 << 30
+
+
+def prices(**asked: int) -> dict[int, int]:
+    """By size, in thousandths of a card; sizes are written `s500`."""
+    sizes = tuple(int(name[1:]) for name in asked)
+    found = share_prices(sizes, tuple(asked.values()))
+    return {size: round(1000 * price / CARD) for size, price in zip(sizes, found, strict=True)}
+
+
+def test_shares_that_fill_a_card_together_cost_a_card_together() -> None:
+    assert prices(s250=4, s500=2) == {250: 250, 500: 500}
+    assert sum(prices(s600=9, s400=9).values()) == 1000
+
+
+def test_a_share_beside_which_little_is_asked_for_uses_up_the_whole_card() -> None:
+    assert prices(s100=3, s810=100) == {100: 0, 810: 1000}
+    # With ten times as many small ones than remnants of 0.19 it is they that cost what they are.
+    assert prices(s100=1000, s810=100) == {100: 100, 810: 900}
+
+
+def test_two_thirds_and_thirds_of_odd_sizes_are_found() -> None:
+    found = prices(s320=542, s470=1130, s650=385, s810=1598, s160=107)
+    assert found == {320: 333, 470: 500, 650: 667, 810: 1000, 160: 0}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_pattern_costs_more_than_a_card_and_all_shares_at_least_what_they_hold(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    sizes = tuple(sorted(chance.choice(np.arange(20, 1000), size=15, replace=False).tolist()))
+    asked = tuple(chance.integers(1, 900, size=15).tolist())
+    found = share_prices(sizes, asked)
+    assert knapsack(sizes, found)[1000] <= CARD + 20
+    cost = sum(price * number for price, number in zip(found, asked, strict=True)) / CARD
+    held = sum(size * number for size, number in zip(sizes, asked, strict=True)) / 1000
+    assert held * 0.999999 <= cost <= 2 * held + 1
+
+
+def test_a_knapsack_takes_each_share_as_often_as_fits() -> None:
+    best = knapsack((300, 450), (3, 5))
+    assert [int(best[room]) for room in (0, 299, 300, 450, 600, 900, 1000)] == [0, 0, 3, 5, 6, 10, 10]
+
+
+def cuts(*shapes: Shape, pool: str = "1x1xT4+1x1xH200") -> Cuts:
+    classes = histogram(Expected(shapes, (1,) * len(shapes)))
+    return Cuts(classes, Kinds(cards(pool)), 2.0)
+
+
+def test_a_part_is_worth_the_shares_that_fit_on_it_together() -> None:
+    worth = cuts(Shape(500, 0)).worth
+    assert [int(worth[0, part]) for part in (0, 499, 500, 999, 1000)] == [0, 0, 1000, 1000, 2000]
+
+
+def test_only_shares_that_may_run_there_make_a_part_worth_something() -> None:
+    worth = cuts(Shape(500, 0, model="H200"), Shape(1000, 0)).worth
+    assert worth[:, 500].tolist() == [0, 1000]
+    assert worth[:, 1000].tolist() == [2000, 2000]
+
+
+def test_a_claim_loses_at_least_what_it_loses_where_it_is_cut_best() -> None:
+    of = cuts(Shape(500, 0))
+    assert of.least(Shape(500, 0)).tolist() == [1000, 1000]
+    assert of.least(Shape(500, 0, 2)).tolist() == [2000, 2000]
+    assert of.least(Shape(1000, 0, 3)).tolist() == [6000, 6000]
+    assert of.least(Shape(400, 0)).tolist() == [0, 0]  # from what is left beside a half
+    assert of.least(Shape(0, 0, 0)).tolist() == [0, 0]
+
+
+def test_where_no_shares_are_expected_a_part_is_worth_nothing() -> None:
+    assert cuts(Shape(1000, 0)).worth[0, [1, 999, 1000]].tolist() == [0, 0, 2000]
