@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster.machine import SET_BY_KUBELET, SYSCTLS, hierarchies
+from tests.support.cluster.build import build
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.directory import ClusterError, Directory
+from tests.support.cluster.machine import SET_BY_KUBELET, SYSCTLS, Machine, hierarchies
+from tests.support.cluster.pods import pod
 from tests.support.cluster.session import ROOT, guarded, session_directory
 
 RIG = [sys.executable, "-m", "tests.support.cluster"]
 CONTROL_STEPS = ["etcd ready", "kube-apiserver ready", "kube-controller-manager ready", "kube-scheduler ready"]
 NODE_STEPS = ["machine prepared", "containerd ready", "images loaded", "node real-0 ready"]
+SLEEP = f"86400.{os.getpid()}"  # told from everybody else's
 OWNER = """
 from tests.support.cluster.session import session_cluster
 
@@ -121,3 +126,44 @@ def test_a_session_that_is_killed_takes_its_rig_along() -> None:
     owner.communicate()  # the guard holds the other end of the pipe, and lets go of it when it ends
     assert _traces(directory)["processes"] == []
     assert not directory.exists()
+
+
+@pytest.mark.root
+def test_pods_that_run_are_ended_with_the_rig(directory: Path) -> None:
+    """Also when containerd has died before, so that nobody is left to ask for it."""
+    before = _traces(directory)
+    cluster = Cluster(directory, build(print))
+    cluster.up(print)
+    cluster.add_real_node(print)
+    admin, pods = cluster.admin(), "/api/v1/namespaces/default/pods"
+    for name in ("a", "b"):
+        admin.create(pods, pod(name, command=["/bin/sleep", SLEEP]))
+        admin.until(f"{pods}/{name}", lambda p: p["status"].get("phase") == "Running")
+    assert len(_sleepers()) == 2
+    cluster.processes.kill("containerd")
+    _down(directory)
+    assert _sleepers() == []
+    assert _traces(directory) == before
+
+
+def _sleepers() -> list[str]:
+    """The pods' own processes: they do not carry the rig's mark."""
+    wanted = f"/bin/sleep\0{SLEEP}\0".encode()
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and _command(entry) == wanted]
+
+
+def _command(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.root
+def test_a_second_real_node_is_refused_and_told_whose_the_first_is(directory: Path) -> None:
+    first, second = Directory(directory), Directory(directory.with_name(f"{directory.name}-2"))
+    with guarded(second.path), first.locked(), second.locked():
+        Machine(first).prepare()
+        with pytest.raises(ClusterError, match=f"real node of {directory} is on this machine.*down --dir {directory}"):
+            Machine(second).prepare()
+    _down(directory)

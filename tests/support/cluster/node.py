@@ -107,7 +107,7 @@ class RealNode:
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             "serializeImagePulls": False,
-            "nodeStatusUpdateFrequency": "5s",
+            "nodeStatusUpdateFrequency": "1s",
             "kubeAPIQPS": 200,
             "kubeAPIBurst": 400,
         }

@@ -54,6 +54,6 @@ def guarded(directory: Path) -> Iterator[None]:
 def sweep() -> None:
     """Take down what sessions left whose guard was killed as well: the name says whose it was."""
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        pid, start, _ = left.name.removeprefix(PREFIX).split("-")
+        pid, start, *_ = left.name.removeprefix(PREFIX).split("-")
         if left.stat().st_uid == os.geteuid() and str(started(int(pid))) != start:
             Cluster(left).down()
