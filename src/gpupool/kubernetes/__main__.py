@@ -1,0 +1,127 @@
+"""`python -m gpupool.kubernetes PART`: the parts of gpupool that run in a cluster.
+
+    controller   places pods: two replicas, of which one leads
+    install      prints, as YAML, what has to be in the cluster before
+
+How the API server is reached: --kubeconfig, else KUBECONFIG, else the service account of the pod.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpupool.base.errors import GpupoolError
+from gpupool.base.units import parse_duration
+from gpupool.kubernetes import install
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
+from gpupool.kubernetes.controller import Controller
+from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.serving import Health, serving
+from gpupool.scheduling import kernel, policies
+from gpupool.scheduling.victims import GENTLE
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run the part until a signal says to end; 0 then, the error's exit code when it could not begin."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    try:
+        if options.part == "install":
+            return _install(options)
+        return asyncio.run(_until_signal(options, environ))
+    except GpupoolError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m gpupool.kubernetes", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, help="default: KUBECONFIG, else the pod's service account")
+    parser.add_argument("--namespace", default=install.NAMESPACE, help="where gpupool's own objects are")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
+    parts = parser.add_subparsers(dest="part", required=True)
+    controller = parts.add_parser("controller", help="places pods")
+    controller.add_argument("--policy", default="default", help="rule of placement")
+    controller.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
+    controller.add_argument("--no-preemption", action="store_true", help="evict nobody for anybody")
+    controller.add_argument("--preempt-after", default="5m", help="a pod that runs for less than that is left alone")
+    controller.add_argument("--preempt-per-hour", type=int, default=60, help="of one tenant's pods")
+    controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
+    parts.add_parser("install", help="prints what has to be in the cluster before")
+    return parser
+
+
+def _install(options: argparse.Namespace) -> int:
+    import yaml
+
+    sys.stdout.write(yaml.safe_dump_all(install.objects(options.namespace), sort_keys=False))
+    return 0
+
+
+def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> Connection:
+    """By the option, by KUBECONFIG, or by the service account. Raises BadInput."""
+    file = options.kubeconfig or (Path(environ["KUBECONFIG"]) if environ.get("KUBECONFIG") else None)
+    if file is not None:
+        return from_kubeconfig(file)
+    return from_account(environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", ""))
+
+
+async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    task = asyncio.ensure_future(_controller(options, environ))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return 0
+
+
+async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    policies.named(options.policy)
+    with contextlib.suppress(ImportError):  # gpupool-native is an older one: NumPy decides the same
+        from gpupool_native import kernel_path
+
+        kernel.adopt(kernel_path())
+    rules = replace(
+        GENTLE,
+        enabled=not options.no_preemption,
+        protected_s=parse_duration(options.preempt_after),
+        per_hour=options.preempt_per_hour,
+    )
+    identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+    async with KubeApi(connection(options, environ)) as api, serving(options.listen) as health:
+        leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
+        while True:
+
+            async def lead() -> None:
+                await _lead(Controller(api, time.time_ns, options.policy, rules), health)
+
+            if options.alone:
+                await lead()
+            else:
+                await leader.lead(lead)
+
+
+async def _lead(controller: Controller, health: Health) -> None:
+    health.controller = controller
+    try:
+        await controller.run()
+    finally:
+        health.controller = None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

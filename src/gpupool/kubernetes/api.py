@@ -1,0 +1,193 @@
+"""Requests to the API server: JSON in, JSON out, and watches that go on. It knows no object of ours and no rule.
+
+Plain HTTP by aiohttp and not a typed client: the same 2,000 releases cost a typed one two to three times the processor
+time (measured; see bench/kubernetes), and the few shapes that we read are plain JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.kubernetes.connection import Connection
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+ANSWER_SECONDS = 30.0
+WATCH_SECONDS = 300
+"""A watch is asked to end after that long and begun again, so that a connection that died silently is noticed."""
+PAGE = 500
+_LATER = (408, 429, 500, 502, 503, 504)
+
+log = logging.getLogger(__name__)
+
+
+class ApiRefused(GpupoolError):
+    """The API server said no. `status` and `reason` are its own (404 NotFound, 409 Conflict, 422 Invalid)."""
+
+    code, title = "GP-2030", "The API server refused"
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.status, self.reason = status, reason
+
+    @property
+    def gone(self) -> bool:
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Somebody else wrote first; a JSON patch whose `test` fails is answered with 422 Invalid."""
+        return self.status == 409 or (self.status == 422 and "the server rejected our request" in self.message)
+
+
+class Expired(Exception):
+    """A watch asked for changes since a version that the server has forgotten: list again."""
+
+
+class KubeApi:
+    """One client with its connections. `async with KubeApi(connection) as api`."""
+
+    def __init__(self, connection: Connection, connections: int = 16) -> None:
+        self.connection = connection
+        self._limit = connections
+        self._http: aiohttp.ClientSession | None = None
+        self.requests = 0
+        """Sent so far, watches included: what a decision costs the API server is counted in tests and benches."""
+
+    async def __aenter__(self) -> KubeApi:
+        connector = aiohttp.TCPConnector(limit=self._limit, ssl=self.connection.tls)
+        self._http = aiohttp.ClientSession(connector=connector, base_url=self.connection.url)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._http is not None
+        await self._http.close()
+
+    async def get(self, path: str, **query: str) -> dict[str, Any]:
+        return await self.request("GET", path, query=query)
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.request("POST", path, body)
+
+    async def patch(self, path: str, body: Any, kind: str = MERGE) -> dict[str, Any]:
+        return await self.request("PATCH", path, body, kind=kind)
+
+    async def delete(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return await self.request("DELETE", path, body)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        kind: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The answer. Raises ApiRefused where the server says no, Unavailable where it cannot be reached or is busy."""
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        self.requests += 1
+        try:
+            async with self._session.request(
+                method, path, data=data, params=dict(query or {}), headers=self._headers(kind), timeout=timeout
+            ) as answer:
+                text = await answer.read()
+                if answer.status >= 300:
+                    raise _refusal(answer.status, text)
+                found: dict[str, Any] = json.loads(text)
+                return found
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unavailable(f"the API server at {self.connection.url} does not answer: {error!r}") from None
+
+    async def list(self, path: str, **query: str) -> tuple[list[dict[str, Any]], str]:
+        """Every object, page by page, and the version from which a watch goes on."""
+        items: list[dict[str, Any]] = []
+        more = ""
+        while True:
+            page = await self.get(path, limit=str(PAGE), **({"continue": more} if more else {}), **query)
+            items += page["items"]
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return items, page["metadata"]["resourceVersion"]
+
+    async def changes(self, path: str, version: str, **query: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """(ADDED, MODIFIED or DELETED, object) since that version, until the server ends the watch. Raises Expired."""
+        asked = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
+        asked["timeoutSeconds"] = str(WATCH_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=WATCH_SECONDS + 30)
+        self.requests += 1
+        try:
+            async with self._session.get(path, params=asked, headers=self._headers(), timeout=timeout) as answer:
+                if answer.status >= 300:
+                    raise _expired_or(_refusal(answer.status, await answer.read()))
+                async for line in _lines(answer.content):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        told = event["object"]
+                        raise _expired_or(_refusal(told.get("code", 500), line))
+                    yield event["type"], event["object"]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unavailable(f"the watch of {path} broke off: {error!r}") from None
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        assert self._http is not None, "used outside of its block"
+        return self._http
+
+    def _headers(self, kind: str = "application/json") -> dict[str, str]:
+        bearer = self.connection.bearer()
+        return {"Content-Type": kind, **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: an object may be larger than a reader's line limit."""
+    rest = b""
+    async for piece in content.iter_any():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _refusal(status: int, text: bytes) -> GpupoolError:
+    try:
+        told = json.loads(text)
+        told = told.get("object", told)
+        reason, message, details = told.get("reason", ""), told.get("message", ""), told.get("details")
+    except ValueError:
+        reason, message, details = "", text[:200].decode("utf-8", "replace"), None
+    causes = [cause.get("reason") for cause in (details or {}).get("causes") or ()]
+    if status in _LATER and "DisruptionBudget" not in causes:
+        return Unavailable(f"the API server answers {status} {reason}: {message}")
+    return ApiRefused(status, reason, message or f"{status} {reason}")
+
+
+def _expired_or(error: GpupoolError) -> Exception:
+    return Expired() if isinstance(error, ApiRefused) and error.status == 410 else error
+
+
+class Pause:
+    """How long to wait before trying again: longer each time, never in step with others; `reset` after a success."""
+
+    def __init__(self, least: float = 0.1, most: float = 10.0) -> None:
+        self._least, self._most, self._next = least, most, least
+
+    def reset(self) -> None:
+        self._next = self._least
+
+    async def wait(self) -> None:
+        await asyncio.sleep(self._next * random.uniform(0.5, 1.0))
+        self._next = min(self._most, self._next * 2)

@@ -1,0 +1,77 @@
+"""What has to become of a ledger, seen from its pods: pure, and the same again after any crash.
+
+An entry lives as long as its pod: it drains when the pod is over, and goes when the node's agent has acted upon that
+and says that nothing of the container is on the cards any more. No other word frees a card, but for that of a node that
+is no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from gpupool.kubernetes import gangs
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.pods import Pod
+
+
+def settled(
+    node: GpuNode,
+    pods: Mapping[str, Pod],
+    *,
+    node_exists: bool = True,
+    claimed: Mapping[str, Pod] = MappingProxyType({}),
+    given_up: Container[str] = frozenset(),
+    leaving: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Entry, ...]:
+    """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
+
+    `claimed`: by seat that was kept for a member of a gang, the pod that takes it. `given_up`: gangs that do not come
+    together, whose seats go unless their pod was released. `leaving`: by claim that is to be evicted, for whom; one
+    that was and whose pod was not asked yet stays where nobody needs it to go any more.
+    """
+    if not node_exists:
+        return ()
+    kept = (
+        None if entry.gang in given_up and _unreleased(entry, pods) else _settled(node, entry, pods, claimed)
+        for entry in node.entries
+    )
+    return tuple(_leaving(entry, pods.get(entry.uid), leaving, node.version + 1) for entry in kept if entry is not None)
+
+
+def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, str], version: int) -> Entry:
+    wanted = leaving.get(gangs.job_name(entry.uid, entry.container), "")
+    going = pod is None or pod.deleting or entry.state is EntryState.DRAINING
+    if going or wanted == entry.leaving_for:
+        return entry
+    return replace(entry, leaving_for=wanted, generation=version)
+
+
+def _unreleased(entry: Entry, pods: Mapping[str, Pod]) -> bool:
+    """Nothing can have been prepared for it: its pod still wears the gate, or does not exist yet."""
+    pod = pods.get(entry.uid)
+    return entry.state is EntryState.RESERVED and (gangs.expected(entry.uid) or (pod is not None and pod.gated))
+
+
+def _settled(node: GpuNode, entry: Entry, pods: Mapping[str, Pod], claimed: Mapping[str, Pod]) -> Entry | None:
+    if gangs.expected(entry.uid):
+        taker = claimed.get(entry.uid)
+        return entry if taker is None else gangs.as_taken(entry, taker, node.version + 1)
+    pod = pods.get(entry.uid)
+    if entry.state is EntryState.DRAINING:
+        return None if _let_go(node, entry) else entry
+    if pod is None or pod.ended or (pod.node and pod.node != node.name):
+        return replace(entry, state=EntryState.DRAINING, generation=node.version + 1)
+    if entry.state is EntryState.RESERVED and _in_use(node, entry):
+        return replace(entry, state=EntryState.ACTIVE)
+    return entry
+
+
+def _let_go(node: GpuNode, entry: Entry) -> bool:
+    """The agent has read that it drains, and holds nothing for it."""
+    return node.observed >= entry.generation and not _in_use(node, entry)
+
+
+def _in_use(node: GpuNode, entry: Entry) -> bool:
+    return any((use.uid, use.container) == entry.key and not use.released for use in node.slots)

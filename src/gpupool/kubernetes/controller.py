@@ -1,0 +1,264 @@
+"""The placement controller: watches what waits, has it planned, writes ledgers, then lets pods go.
+
+Every round does the same three things from what is known: bring ledgers in line with their pods, plan and write what
+was planned, release pods that have their cards and still wear their gate. So a crash at any line is mended by the next
+round of whoever leads: an entry without a released pod is released, one without a pod drains. A ledger is written once
+a round at most, a pod patched once in its life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, terms
+from gpupool.kubernetes.api import ApiRefused, KubeApi, Pause
+from gpupool.kubernetes.holding import Holding
+from gpupool.kubernetes.hosts import Host
+from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.pods import Pod, read_pod
+from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.waiting import Reasons
+from gpupool.kubernetes.watch import keep
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Plan
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
+
+BATCH = 64
+IN_FLIGHT = 8
+"""Requests at once: more only lengthens the API server's queue (measured on two cores; 4 to 8 is best)."""
+QUIET_SECONDS = 0.02
+LOOK_SECONDS = 60.0
+"""While pods wait, time alone can give one its turn."""
+PODS = "/api/v1/pods"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Counts:
+    """What it did so far, for metrics, tests and benches."""
+
+    cycles: int = 0
+    ledger_writes: int = 0
+    ledger_conflicts: int = 0
+    releases: int = 0
+    evictions: int = 0
+    reason_writes: int = 0
+    capacity_writes: int = 0
+
+
+class Controller:
+    """One leader. `now_ns` is the wall clock in nanoseconds since the epoch."""
+
+    def __init__(
+        self, api: KubeApi, now_ns: Callable[[], int], policy: str = "default", rules: PreemptionRules = GENTLE
+    ) -> None:
+        self.api, self._now_ns, self._rules = api, now_ns, rules
+        self.pool = Pool(policy)
+        self.counts = Counts()
+        self.reasons = Reasons(api, self.counts)
+        self._raw: dict[str, dict[str, Any]] = {}
+        """Gated pods as the server has them: a release names their version and keeps their terms."""
+        self._board: Board | None = None
+        self._wake = asyncio.Event()
+        self._holding = Holding(time.monotonic)
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "pods")}
+
+    async def run(self) -> None:
+        """Until it is cancelled, or a watch fails in a way that nobody thought of."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
+            tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
+            tasks.create_task(
+                keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
+            )
+            tasks.create_task(self._rounds())
+            tasks.create_task(self.reasons.run())
+
+    async def _rounds(self) -> None:
+        for listed in self._lists.values():
+            await listed.wait()
+        pause = Pause()
+        while True:
+            self._wake.clear()
+            try:
+                more = await self.round()
+                pause.reset()
+            except GpupoolError as error:
+                log.warning("a round broke off, it is begun anew: %s", error)
+                await pause.wait()
+                continue
+            if not more:
+                await self._next()
+
+    async def _next(self) -> None:
+        """Until something is noted, and quiet for a moment after it."""
+        try:
+            looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
+            async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(QUIET_SECONDS)
+
+    # --- what is noted ------------------------------------------------------------------------
+
+    def _note_node(self, found: dict[str, Any], gone: bool) -> None:
+        name = found["metadata"]["name"]
+        before, now = self.pool.hosts.get(name), None if gone else Host.from_json(found)
+        if before != now:
+            self.pool.note_host(name, now)
+            self._wake.set()
+
+    def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
+        name = found["metadata"]["name"]
+        before, now = self.pool.ledgers.get(name), None if gone else GpuNode.from_json(found)
+        if before != now and self.pool.note_ledger(name, now):
+            self._wake.set()
+
+    def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
+        uid = found["metadata"]["uid"]
+        pod = None if gone else read_pod(found)
+        if pod is not None and pod.gated:
+            self._raw[uid] = found
+        else:
+            self._raw.pop(uid, None)
+        self.pool.note_pod(uid, pod)
+        self._wake.set()
+
+    # --- one round ----------------------------------------------------------------------------
+
+    async def round(self) -> bool:
+        """Whether another round may do more at once."""
+        plan = self._plan()
+        await self._capacities()
+        stale = await self._write(plan)
+        await self._release()
+        await self._evict()
+        self.reasons.note(self.pool, plan)
+        full = len(plan.placements) >= BATCH
+        return bool(plan.placements) and (full or stale)
+
+    def _plan(self) -> Plan:
+        snapshot = self.pool.snapshot()
+        self._board = self._board or Board(snapshot)
+        plan = cycle(snapshot, self._now_ns(), limit=BATCH, board=self._board, rules=self._rules)
+        self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
+        self.counts.cycles += 1
+        return plan
+
+    async def _write(self, plan: Plan) -> bool:
+        """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
+        added, claimed = placing.entries_by_node(plan.placements, self.pool), self.pool.claimed()
+        given_up = self._holding.given_up(self.pool)
+        seats = {self.pool.ledger_of(uid) for name in given_up for uid in self.pool.present(name).entered}
+        seats |= {self.pool.ledger_of(uid) for uid in claimed}
+        leaving = self.pool.leaving() | {one.job: one.beneficiary for one in plan.evictions}
+        seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in leaving}
+        names, self.pool.unsettled = sorted(self.pool.unsettled | set(added) | seats), set()
+        try:
+            known = [self.pool.ledgers[name] for name in names if name in self.pool.ledgers]
+            changes = [
+                (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving)) for node in known
+            ]
+            written = await _each([self._swap(node, entries) for node, entries in changes if entries != node.entries])
+        except BaseException:
+            self.pool.unsettled |= set(names)
+            raise
+        return not all(written)
+
+    def _entries(
+        self,
+        node: GpuNode,
+        added: Iterable[Entry],
+        claimed: Mapping[str, Pod],
+        given_up: frozenset[str],
+        leaving: Mapping[str, str],
+    ) -> tuple[Entry, ...]:
+        """What the node's ledger has to become."""
+        exists, version = node.name in self.pool.hosts, node.version + 1
+        settled = bookkeeping.settled(
+            node, self.pool.pods, node_exists=exists, claimed=claimed, given_up=given_up, leaving=leaving
+        )
+        return *settled, *(replace(entry, generation=version) for entry in added)
+
+    async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
+        now = await ledger.write(self.api, node, entries)
+        self.counts.ledger_writes += 1
+        if now is None:
+            self.counts.ledger_conflicts += 1
+            now = await ledger.read(self.api, node.name)
+            self.pool.note_ledger(node.name, now)
+            return False
+        self.pool.note_ledger(node.name, now)
+        return True
+
+    async def _capacities(self) -> None:
+        """Nodes that do not say what they have of ours."""
+        wrong = [
+            (name, wanted)
+            for name in sorted(self.pool.unsettled)
+            if name in self.pool.hosts
+            and (wanted := capacities.wanted(self.pool.ledgers.get(name))) != self.pool.hosts[name].has
+        ]
+        await _each([self._tell(name, wanted) for name, wanted in wrong])
+
+    async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
+        self.counts.capacity_writes += 1
+        self._note_node(await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted)), False)
+
+    async def _evict(self) -> None:
+        """Pods that leave for others, by what stands in the ledgers."""
+        asked = await _each([evicting.ask(self.api, pod) for pod in evicting.to_ask(self.pool)])
+        self.counts.evictions += sum(asked)
+
+    async def _release(self) -> None:
+        """Pods that have all their cards in a ledger and still wear the gate."""
+        entered: defaultdict[str, list[tuple[str, Entry]]] = defaultdict(list)
+        for uid in self._raw:
+            for entry in self.pool.entries_of(uid):
+                entered[uid].append((self.pool.node_of(uid), entry))
+        await _each([self._let_go(uid, found) for uid, found in entered.items() if self._whole(uid, found)])
+
+    def _whole(self, uid: str, found: list[tuple[str, Entry]]) -> bool:
+        pod = self.pool.pods[uid]
+        together = not pod.gang or len(self.pool.present(pod.gang).entered) >= pod.gang_minimum
+        return pod.gated and not pod.deleting and len(found) == len(pod.asks) and together
+
+    async def _let_go(self, uid: str, found: list[tuple[str, Entry]]) -> None:
+        raw, node = self._raw[uid], found[0][0]
+        pod = self.pool.pods[uid]
+        body = terms.release(raw, node, placing.told(node, [entry for _, entry in found]))
+        try:
+            now = await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
+        except ApiRefused as error:
+            if error.conflict or error.gone:
+                return  # the watch tells what it has become
+            log.warning("%s/%s has its cards and is not released: %s", pod.namespace, pod.name, error)
+            self.reasons.refused(pod, error)
+            return
+        self.counts.releases += 1
+        self._note_pod(now, False)
+
+
+async def _each(steps: Iterable[Awaitable[Any]]) -> list[Any]:
+    """All of them, a few at a time; the first error is raised after the others have ended."""
+    turn = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(step: Awaitable[Any]) -> Any:
+        async with turn:
+            return await step
+
+    done = await asyncio.gather(*(one(step) for step in steps), return_exceptions=True)
+    for found in done:
+        if isinstance(found, BaseException):
+            raise found
+    return list(done)

@@ -1,0 +1,118 @@
+"""Everything that gpupool puts into a cluster before its own pods: names, accounts, rights, definitions, policies.
+
+The Helm chart is made of the same objects. Each account may do what it needs and nothing else; what a rule of RBAC
+cannot say (an agent and its own node) the policies do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupool.kubernetes.names import GROUP
+from gpupool.kubernetes.policies import policies
+from gpupool.kubernetes.schemas import crds
+
+Object = dict[str, Any]
+NAMESPACE = "gpupool"
+CONTROLLER, AGENT, WEBHOOK = "gpupool-controller", "gpupool-agent", "gpupool-webhook"
+RBAC = "rbac.authorization.k8s.io"
+_READ = ["get", "list", "watch"]
+
+
+def user_of(account: str, namespace: str = NAMESPACE) -> str:
+    """How the API server calls a service account."""
+    return f"system:serviceaccount:{namespace}:{account}"
+
+
+def objects(namespace: str = NAMESPACE) -> list[Object]:
+    """In the order in which they can be made."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    made = [space, *crds()]
+    for account, rules in _RIGHTS.items():
+        made += _account(account, rules, namespace)
+    return [
+        *made,
+        _own_lease(namespace),
+        _bound_lease(namespace),
+        *policies(user_of(CONTROLLER, namespace), user_of(AGENT, namespace)),
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+_RIGHTS: dict[str, list[Object]] = {
+    CONTROLLER: [
+        _rule("", ["nodes"], _READ),
+        _rule("", ["nodes/status"], ["patch"]),
+        _rule("", ["pods"], [*_READ, "patch", "delete"]),
+        _rule("", ["pods/status"], ["patch"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("", ["namespaces", "persistentvolumeclaims", "persistentvolumes"], _READ),
+        _rule("", ["events"], ["create", "patch"]),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+        _rule(GROUP, ["gpunodes", "tenants", "reservations", "poolsettings"], [*_READ, "create", "patch"]),
+        _rule(GROUP, ["tenants/status", "reservations/status", "poolsettings/status"], ["patch"]),
+    ],
+    AGENT: [
+        _rule(GROUP, ["gpunodes"], _READ),
+        _rule(GROUP, ["gpunodes/status"], ["patch"]),
+        _rule("", ["pods"], _READ),
+        _rule("", ["nodes"], ["get"]),
+    ],
+    WEBHOOK: [
+        _rule(GROUP, ["gpunodes", "tenants", "poolsettings"], _READ),
+        _rule("", ["nodes"], _READ),
+    ],
+}
+
+
+def _account(name: str, rules: list[Object], namespace: str) -> list[Object]:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    }
+    return [account, role, binding]
+
+
+def _own_lease(namespace: str) -> Object:
+    rules = [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])]
+    meta = {"name": CONTROLLER, "namespace": namespace}
+    return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+
+
+def _bound_lease(namespace: str) -> Object:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": CONTROLLER, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": CONTROLLER},
+        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": namespace}],
+    }
+
+
+_PLURALS = {
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "CustomResourceDefinition": "customresourcedefinitions",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+
+def path_of(made: Object) -> str:
+    """Where the object is in the API."""
+    version, meta = made["apiVersion"], made["metadata"]
+    root = "/api/v1" if version == "v1" else f"/apis/{version}"
+    place = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+    return f"{root}{place}/{_PLURALS[made['kind']]}/{meta['name']}"

@@ -1,0 +1,73 @@
+"""Writing a node's ledger: compare and swap on `GpuNode.spec.allocations`, and nothing else.
+
+The patch tests `metadata.generation`, which moves with the spec alone: an agent's report is no conflict, another writer
+of the ledger is. So no card is given out twice, even by two controllers that both believe to lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpupool.kubernetes import names
+from gpupool.kubernetes.api import JSON_PATCH, ApiRefused, KubeApi
+from gpupool.kubernetes.objects import Entry, GpuNode, Mode
+
+NODES = f"/apis/{names.API_VERSION}/gpunodes"
+
+
+def over_committed(node: GpuNode) -> list[str]:
+    """Cards of which more is held than there is, and entries on cards that the node never had.
+
+    >>> over_committed(GpuNode("n"))
+    []
+    """
+    free = node.free()
+    return sorted(uuid for uuid, left in free.items() if left.gpu_milli < 0 or left.memory_bytes < 0)
+
+
+def swap(node: GpuNode, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The patch that makes these the node's entries, if nobody wrote its spec since it was read."""
+    return [
+        {"op": "test", "path": "/metadata/generation", "value": node.version},
+        {"op": "add", "path": "/spec/allocations", "value": [entry.to_json() for entry in entries]},
+    ]
+
+
+async def write(api: KubeApi, node: GpuNode, entries: Sequence[Entry]) -> GpuNode | None:
+    """Swap the entries; the node as it is then, or None where somebody else wrote first. Twice is a conflict."""
+    try:
+        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", swap(node, entries), JSON_PATCH))
+    except ApiRefused as error:
+        if error.conflict or error.gone:
+            return None
+        raise
+
+
+async def read(api: KubeApi, name: str) -> GpuNode | None:
+    """The node's ledger as it is now."""
+    try:
+        return GpuNode.from_json(await api.get(f"{NODES}/{name}"))
+    except ApiRefused as error:
+        if error.gone:
+            return None
+        raise
+
+
+def new_node(name: str, owner: Mapping[str, Any], mode: Mode = Mode.OBSERVE) -> dict[str, Any]:
+    """A ledger for a Node that has none; it goes with its Node."""
+    owned = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner["metadata"]["uid"]}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "GpuNode",
+        "metadata": {"name": name, "ownerReferences": [owned]},
+        "spec": {"mode": mode.value, "allocations": []},
+    }
+
+
+def by_pod(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Entries of each pod, in order."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.uid, []).append(entry)
+    return found

@@ -1,0 +1,242 @@
+"""`GpuNode`, one per node of the cluster: the ledger of its cards (`spec`) and what its agent says of it (`status`).
+
+`spec.allocations` is the truth about who has which card. The controller alone writes it, naming the generation that it
+read; people write `spec.mode`; the node's agent writes `status` and nothing else. Here are the shapes and their JSON,
+no rules and no requests. Sizes are bytes, compute is thousandths of a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from gpupool.base.units import WHOLE
+from gpupool.model.allocation import Seat
+from gpupool.model.claim import Sharing
+from gpupool.model.device import Health
+from gpupool.model.topology import Topology, read_topology
+
+Json = Mapping[str, Any]
+
+
+class Mode(StrEnum):
+    """What gpupool does with a node: looks at it, hands out shares and cards there, or whole cards alone."""
+
+    OBSERVE = "observe"
+    SLOT = "slot"
+    WHOLE = "whole"
+
+
+class EntryState(StrEnum):
+    """How far an entry of the ledger has come. Its cards are held in every one of them."""
+
+    RESERVED = "reserved"
+    """Written before the pod's gate goes."""
+    ACTIVE = "active"
+    """The node's agent has prepared it."""
+    DRAINING = "draining"
+    """The pod is gone; its agent has not said yet that the cards are free."""
+
+
+ENTRY_TRANSITIONS: Mapping[EntryState, frozenset[EntryState]] = {
+    EntryState.RESERVED: frozenset({EntryState.ACTIVE, EntryState.DRAINING}),
+    EntryState.ACTIVE: frozenset({EntryState.DRAINING}),
+    EntryState.DRAINING: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One container's cards. `uid` is its pod's; `generation` goes up whenever the entry is written anew."""
+
+    uid: str
+    namespace: str
+    pod: str
+    container: str
+    seats: tuple[Seat, ...]
+    tenant: str
+    sharing: Sharing = Sharing.FIXED
+    priority: int = 0
+    gang: str = ""
+    leaving_for: str = ""
+    """The claim or gang for which its pod is evicted; written before the eviction is asked for."""
+    state: EntryState = EntryState.RESERVED
+    generation: int = 1
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.uid, self.container
+
+    def to_json(self) -> dict[str, Any]:
+        cards = [{"uuid": s.device, "gpuMilli": s.gpu_milli, "memoryBytes": s.memory_bytes} for s in self.seats]
+        found = {
+            "uid": self.uid,
+            "namespace": self.namespace,
+            "pod": self.pod,
+            "container": self.container,
+            "cards": cards,
+            "tenant": self.tenant,
+            "sharing": self.sharing.value,
+            "priority": self.priority,
+            "state": self.state.value,
+            "generation": self.generation,
+        }
+        more = {"gang": self.gang, "leavingFor": self.leaving_for}
+        return {**found, **{name: value for name, value in more.items() if value}}
+
+    @classmethod
+    def from_json(cls, read: Json) -> Entry:
+        return cls(
+            uid=read["uid"],
+            namespace=read["namespace"],
+            pod=read["pod"],
+            container=read["container"],
+            seats=tuple(Seat(c["uuid"], c["gpuMilli"], c["memoryBytes"]) for c in read["cards"]),
+            tenant=read["tenant"],
+            sharing=Sharing(read.get("sharing", Sharing.FIXED)),
+            priority=read.get("priority", 0),
+            gang=read.get("gang", ""),
+            leaving_for=read.get("leavingFor", ""),
+            state=EntryState(read["state"]),
+            generation=read["generation"],
+        )
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card as its node's agent sees it."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_bytes: int
+    product: str = ""
+    health: Health = Health.UNKNOWN
+    health_reason: str = ""
+    simulated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "uuid": self.uuid,
+            "index": self.index,
+            "model": self.model,
+            "memoryBytes": self.memory_bytes,
+            "product": self.product,
+            "health": self.health.value,
+            "simulated": self.simulated,
+        }
+        return {**found, "healthReason": self.health_reason} if self.health_reason else found
+
+    @classmethod
+    def from_json(cls, read: Json) -> Card:
+        return cls(
+            uuid=read["uuid"],
+            index=read["index"],
+            model=read["model"],
+            memory_bytes=read["memoryBytes"],
+            product=read.get("product", ""),
+            health=Health(read.get("health", Health.UNKNOWN)),
+            health_reason=read.get("healthReason", ""),
+            simulated=read.get("simulated", False),
+        )
+
+
+@dataclass(frozen=True)
+class SlotUse:
+    """What the agent did for one container: the slot it came by, and the generation of the entry that it prepared.
+
+    `released`: nothing of the container runs on the cards any more.
+    """
+
+    uid: str
+    container: str
+    slot: str = ""
+    generation: int = 0
+    released: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "uid": self.uid,
+            "container": self.container,
+            "slot": self.slot,
+            "generation": self.generation,
+            "released": self.released,
+        }
+
+    @classmethod
+    def from_json(cls, read: Json) -> SlotUse:
+        return cls(
+            read["uid"],
+            read["container"],
+            read.get("slot", ""),
+            read.get("generation", 0),
+            read.get("released", False),
+        )
+
+
+@dataclass(frozen=True)
+class Others:
+    """What pods that are not ours ask of the node, added up."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        return {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
+
+    @classmethod
+    def from_json(cls, read: Json) -> Others:
+        return cls(read.get("cpuMilli", 0), read.get("memoryBytes", 0), read.get("pods", 0))
+
+
+@dataclass(frozen=True)
+class GpuNode:
+    """A node's ledger. `version` is metadata.generation: it moves with the spec alone, so a status is no conflict."""
+
+    name: str
+    mode: Mode = Mode.OBSERVE
+    entries: tuple[Entry, ...] = ()
+    version: int = 0
+    cards: tuple[Card, ...] = ()
+    topology: Topology = field(default_factory=Topology)
+    slots: tuple[SlotUse, ...] = ()
+    others: Others = Others()
+    slot_count: int = 0
+    ready: bool = False
+    observed: int = 0
+    """The newest version of the ledger that the agent has acted upon."""
+
+    def with_entries(self, entries: Iterable[Entry]) -> GpuNode:
+        return replace(self, entries=tuple(entries))
+
+    def free(self) -> dict[str, Seat]:
+        """By card what is left of it; less than nothing where more is held than there is."""
+        left = {card.uuid: Seat(card.uuid, WHOLE, card.memory_bytes) for card in self.cards}
+        for entry in self.entries:
+            for seat in entry.seats:
+                was = left.get(seat.device)
+                if was is not None:
+                    left[seat.device] = Seat(
+                        seat.device, was.gpu_milli - seat.gpu_milli, was.memory_bytes - seat.memory_bytes
+                    )
+        return left
+
+    @classmethod
+    def from_json(cls, read: Json) -> GpuNode:
+        meta, spec, status = read["metadata"], read.get("spec") or {}, read.get("status") or {}
+        return cls(
+            name=meta["name"],
+            mode=Mode(spec.get("mode", Mode.OBSERVE)),
+            entries=tuple(Entry.from_json(one) for one in spec.get("allocations") or ()),
+            version=meta.get("generation", 0),
+            cards=tuple(Card.from_json(one) for one in status.get("cards") or ()),
+            topology=read_topology(status.get("topology") or {}),
+            slots=tuple(SlotUse.from_json(one) for one in status.get("slots") or ()),
+            others=Others.from_json(status.get("others") or {}),
+            slot_count=status.get("slotCount", 0),
+            observed=status.get("observedGeneration", 0),
+            ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()),
+        )

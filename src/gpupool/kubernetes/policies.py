@@ -1,0 +1,140 @@
+"""What the API server itself enforces for us: nobody but the controller writes a ledger or opens a gate, an agent
+reports of its own node alone, and a pod that asks for cards does not slip past admission.
+
+`ValidatingAdmissionPolicy` (`admissionregistration.k8s.io/v1`, from Kubernetes 1.30), in CEL. Each has one binding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupool.kubernetes import names
+from gpupool.kubernetes.names import GROUP
+
+Object = dict[str, Any]
+
+NODE_NAME = "authentication.kubernetes.io/node-name"
+"""In the token of a service account of a pod that runs on that node (KEP-4193)."""
+_MASTERS = "'system:masters' in request.userInfo.groups"
+_LOCKED = (names.CLAIM, names.ASKED, names.PLACED)
+
+
+def policies(controller: str, agent: str) -> list[Object]:
+    """Every policy and its binding, for these two users (`system:serviceaccount:NAMESPACE:NAME`)."""
+    made = (_ledger(controller), _own_node(agent), _released_by(controller), _locked(controller), _net())
+    return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
+
+
+def _ledger(controller: str) -> Object:
+    rule = f"{_entries('object')} == (oldObject == null ? [] : {_entries('oldObject')})"
+    message = "GP-2031: who has which card is written by gpupool's controller alone"
+    return _policy(
+        "ledger", (GROUP, "gpunodes", ("CREATE", "UPDATE")), [_not(controller)], [_rule(rule, message, "Forbidden")]
+    )
+
+
+def _own_node(agent: str) -> Object:
+    rule = f"request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
+    message = "GP-2031: an agent reports of the node that it runs on, and of no other"
+    mine = {"name": "an-agent", "expression": f"request.userInfo.username == '{agent}'"}
+    on = (GROUP, "gpunodes/status", ("CREATE", "UPDATE"))
+    return _policy("own-node", on, [mine], [_rule(rule, message, "Forbidden")])
+
+
+def _released_by(controller: str) -> Object:
+    message = "GP-2031: a pod gets its cards from gpupool's controller; without them its gate stays"
+    rule = f"!{_gated('oldObject')} || {_gated('object')}"
+    on = ("", "pods", ("UPDATE",))
+    return _policy("gate", on, [_managed(), _not(controller), _no_master()], [_rule(rule, message, "Forbidden")])
+
+
+def _locked(controller: str) -> Object:
+    rules = [
+        _rule(
+            f"{_note('object', key)} == {_note('oldObject', key)}",
+            f"GP-2031: {key} is written by gpupool; to ask for something else, create the pod anew",
+            "Forbidden",
+        )
+        for key in _LOCKED
+    ]
+    label = f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
+    rules.append(_rule(label, f"GP-2031: the label {names.MANAGED} stays on a pod that has cards of ours", "Forbidden"))
+    return _policy("words", ("", "pods", ("UPDATE",)), [_managed(), _not(controller), _no_master()], rules)
+
+
+def _net() -> Object:
+    asks = (
+        f"(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, "
+        f"c.?resources.?limits.orValue({{}}).exists(name, name.startsWith('{GROUP}/')))"
+    )
+    rule = f"{_gated('object')} && object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
+    message = (
+        "GP-2032: this pod asks for cards and did not go through gpupool's admission; is its webhook there? "
+        "kubectl gpupool doctor"
+    )
+    on = ("", "pods", ("CREATE",))
+    return _policy("net", on, [{"name": "asks", "expression": asks}], [_rule(rule, message, "Invalid")])
+
+
+# --- words of CEL -----------------------------------------------------------------------------
+
+
+def _entries(of: str) -> str:
+    return f"{of}.?spec.?allocations.orValue([])"
+
+
+def _gated(of: str) -> str:
+    return f"{of}.spec.?schedulingGates.orValue([]).exists(g, g.name == '{names.GATE}')"
+
+
+def _note(of: str, key: str) -> str:
+    return f"{of}.metadata.?annotations[?'{key}'].orValue('')"
+
+
+def _not(user: str) -> Object:
+    return {"name": "not-the-controller", "expression": f"request.userInfo.username != '{user}'"}
+
+
+def _no_master() -> Object:
+    return {"name": "no-master", "expression": f"!({_MASTERS})"}
+
+
+def _managed() -> Object:
+    return {"name": "managed", "expression": f"oldObject.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"}
+
+
+# --- shapes -----------------------------------------------------------------------------------
+
+
+def _rule(expression: str, message: str, reason: str) -> Object:
+    return {"expression": expression, "message": message, "reason": reason}
+
+
+def _policy(name: str, on: tuple[str, str, tuple[str, ...]], conditions: list[Object], rules: list[Object]) -> Object:
+    group, resource, operations = on
+    matched = {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "resources": [resource],
+        "operations": list(operations),
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": f"{name}.{GROUP}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [matched]},
+            "matchConditions": conditions,
+            "validations": rules,
+        },
+    }
+
+
+def _binding(policy: str) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": policy},
+        "spec": {"policyName": policy, "validationActions": ["Deny"]},
+    }

@@ -1,0 +1,267 @@
+"""The cluster as the scheduler sees it: nodes, ledgers and pods come in by name, a `Snapshot` goes out.
+
+What is noted is what the API server said; nothing here asks it. A card is free of what its node's ledger holds. Of
+processors and main memory a node has free what it can allocate, less what other pods ask there and what ours ask that
+are bound there or have an entry in its ledger.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from gpupool.kubernetes import gangs
+from gpupool.kubernetes.hosts import Host, Site, Use, columns_of, fill
+from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.queue import PodQueue, Present
+from gpupool.kubernetes.running import RunningJobs
+from gpupool.model.allocation import Seat
+from gpupool.model.quota import UNLIMITED, Amount, Quota
+from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start, TenantView
+
+T = TypeVar("T")
+
+
+class Pool:
+    """One leader's working memory; made anew from three lists, then kept by watches."""
+
+    def __init__(self, policy: str = "default") -> None:
+        self.policy, self.generation = policy, 0
+        self.hosts: dict[str, Host] = {}
+        self.ledgers: dict[str, GpuNode] = {}
+        self.pods: dict[str, Pod] = {}
+        self.queue = PodQueue()
+        self.promised: Mapping[ClassKey, Start] = {}
+        self.quotas: dict[str, Quota] = {}
+        self.tenant_of: dict[str, str] = {}
+        """By namespace; one that nobody claims is a tenant of its own."""
+        self._held: defaultdict[str, Amount] = defaultdict(Amount)
+        self._entered: dict[str, str] = {}
+        """By pod, the node in whose ledger it stands."""
+        self._members: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
+        """By gang and member, what stands in ledgers."""
+        self._leaving: dict[str, str] = {}
+        """By claim that stands in a ledger, for whom it leaves."""
+        self._over: defaultdict[str, set[str]] = defaultdict(set)
+        """By gang its pods that have ended and are still there."""
+        self._at: dict[str, str] = {}
+        self._on: defaultdict[str, set[str]] = defaultdict(set)
+        """By node, the managed pods that use it."""
+        self._sites: list[Site] = []
+        self._number: dict[str, int] = {}
+        self._marked = 0
+        self._running = RunningJobs()
+        self._cards: Cards | None = None
+        self._stale: set[str] = set()
+        self.unsettled: set[str] = set()
+        """Nodes of which something was noted since their ledger was last compared with its pods."""
+
+    # --- what is noted ------------------------------------------------------------------------
+
+    def note_host(self, name: str, host: Host | None) -> None:
+        """A Node as it is now; None: it is gone."""
+        _keep(self.hosts, name, host)
+        self._touch(name)
+
+    def note_ledger(self, name: str, node: GpuNode | None) -> bool:
+        """A GpuNode as it is now (None: gone); False, and nothing noted, for one older than what is known."""
+        before = self.ledgers.get(name)
+        if node is not None and before is not None and node.version < before.version:
+            return False
+        _keep(self.ledgers, name, node)
+        had, has = _uids(before), _uids(node)
+        for uid in had - has:
+            if self._entered.get(uid) == name:
+                del self._entered[uid]
+        self._entered.update(dict.fromkeys(has, name))
+        self._note_members(before, node)
+        for entry, sign in [*((e, -1) for e in _entries(before)), *((e, +1) for e in _entries(node))]:
+            self._held[entry.tenant] += _amount(entry.seats, sign)
+        for uid in had ^ has:
+            self._settle(uid)
+        self._touch(name)
+        return True
+
+    def note_pod(self, uid: str, pod: Pod | None) -> None:
+        """A managed pod as it is now; None: it is gone."""
+        before = self.pods.get(uid)
+        if pod is None and before is not None and before.gang:
+            self._over[before.gang].discard(uid)
+        _keep(self.pods, uid, pod)
+        self._settle(uid)
+
+    def _note_members(self, before: GpuNode | None, now: GpuNode | None) -> None:
+        for entry in _entries(before):
+            self._leaving.pop(gangs.job_name(entry.uid, entry.container), None)
+            if entry.gang and not self._members[entry.gang].pop(entry.uid, None) and not self._members[entry.gang]:
+                del self._members[entry.gang]
+        for entry in _entries(now):
+            if entry.leaving_for:
+                self._leaving[gangs.job_name(entry.uid, entry.container)] = entry.leaving_for
+            if entry.gang:
+                self._members[entry.gang].setdefault(entry.uid, []).append(entry)
+
+    def present(self, gang: str) -> Present:
+        """Who of the gang has cards, and how many have ended."""
+        return Present(self._members.get(gang, {}), len(self._over.get(gang, ())))
+
+    def gangs(self) -> list[str]:
+        """Gangs of which something stands in a ledger."""
+        return [name for name, members in self._members.items() if members]
+
+    def claimed(self) -> dict[str, Pod]:
+        """By seat that is kept for a member of a gang, the pod that takes it now."""
+        found: dict[str, Pod] = {}
+        for name in self.queue.gang_names():
+            entered = self.present(name).entered
+            free = [pod for pod in self.queue.gang(name) if pod.uid not in entered]
+            found |= gangs.taken_over(gangs.kept_seats(entered), free)
+        return found
+
+    def leaving(self) -> dict[str, str]:
+        """By claim whose pod is to be evicted and was not asked yet, for whom; those whom it helps still wait."""
+        return {job: claim for job, claim in self._leaving.items() if self.waits(claim)}
+
+    def waits(self, claim: str) -> bool:
+        """Whether a claim, or a gang, by the scheduler's name of it, has no cards yet."""
+        uid, _ = gangs.parts_of(claim)
+        return uid in self.queue or claim in self.queue.gang_names() or claim in self.queue
+
+    def ledger_of(self, uid: str) -> str:
+        """The node in whose ledger the pod, or the member to come, stands; empty where in none."""
+        return self._entered.get(uid, "")
+
+    def node_of(self, uid: str) -> str:
+        """Where the pod is bound or has its cards; empty where neither."""
+        pod = self.pods.get(uid)
+        return (pod.node if pod else "") or self._entered.get(uid, "")
+
+    def entries_of(self, uid: str) -> list[Entry]:
+        """What stands in a ledger for the pod."""
+        node = self.ledgers.get(self._entered.get(uid, ""))
+        return [entry for entry in _entries(node) if entry.uid == uid]
+
+    def tenant(self, pod: Pod) -> str:
+        return self.tenant_of.get(pod.namespace, pod.namespace)
+
+    def _settle(self, uid: str) -> None:
+        """Where the pod stands: on a node, in the queue, or nowhere."""
+        pod = self.pods.get(uid)
+        if pod is not None and pod.gang and pod.ended:
+            self._over[pod.gang].add(uid)
+        self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
+        self._touch(self._entered.get(uid, ""))
+        self.queue.remove(uid)
+        if pod is not None and pod.waits and (pod.gang or uid not in self._entered):
+            self.queue.put(pod, self.tenant(pod))
+        self.generation += 1
+
+    def _move(self, uid: str, node: str) -> None:
+        was = self._at.pop(uid, "")
+        if was:
+            self._on[was].discard(uid)
+        if node:
+            self._on[node].add(uid)
+            self._at[uid] = node
+        self._touch(was, node)
+
+    def _touch(self, *names: str) -> None:
+        for name in names:
+            if name:
+                self._stale.add(name)
+                self.unsettled.add(name)
+
+    # --- what the scheduler sees --------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """A frozen copy. What is not in it waits for its Node or its GpuNode to appear."""
+        waiting = self.queue.waiting(self.present)
+        cards = self._columns()
+        copied = replace(
+            cards,
+            free_milli=cards.free_milli.copy(),
+            free_bytes=cards.free_bytes.copy(),
+            generation=cards.generation.copy(),
+            hosts=cards.hosts
+            and replace(
+                cards.hosts,
+                free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
+                free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
+            ),
+        )
+        names = {entry.tenant for entry in waiting} | set(self._held) | set(self.quotas)
+        tenants = {name: TenantView(self.quotas.get(name, UNLIMITED), self._held[name]) for name in sorted(names)}
+        running = self._running.all()
+        return Snapshot(self.generation, copied, tenants, waiting, self.policy, running, promised=self.promised)
+
+    def _columns(self) -> Cards:
+        """The living columns, brought up to date where something was noted."""
+        if self._cards is None or self._marked != len(self.queue.marks) or not self._refill():
+            names = sorted(name for name, ledger in self.ledgers.items() if name in self.hosts and ledger.cards)
+            self._sites = [self._site(name) for name in names]
+            self._number = {name: number for number, name in enumerate(names)}
+            self._cards, self._marked = columns_of(self._sites), len(self.queue.marks)
+            self._running.keep_only(names)
+            for name in names:
+                self._note_running(name)
+        self._stale.clear()
+        return self._cards
+
+    def _refill(self) -> bool:
+        """Write the numbers that changed; False where the columns have to be laid out anew."""
+        assert self._cards is not None
+        for name in sorted(self._stale):
+            known = name in self.hosts and name in self.ledgers and bool(self.ledgers[name].cards)
+            if known != (name in self._number):
+                return False
+            if not known:
+                continue
+            number, site = self._number[name], self._site(name)
+            if site.layout != self._sites[number].layout:
+                return False
+            self._sites[number] = site
+            fill(self._cards, number, site)
+            self._note_running(name)
+        return True
+
+    def _note_running(self, name: str) -> None:
+        assert self._cards is not None
+        ledger = self.ledgers[name]
+        first = int(np.searchsorted(self._cards.node, self._number[name]))
+        self._running.note(ledger, self.pods, {card.uuid: first + n for n, card in enumerate(ledger.cards)})
+
+    def _site(self, name: str) -> Site:
+        host, ledger = self.hosts[name], self.ledgers[name]
+        ours = [self.pods[uid] for uid in self._on[name]]
+        others = ledger.others
+        use = Use(
+            others.cpu_milli + sum(pod.cpu_milli for pod in ours),
+            others.memory_bytes + sum(pod.host_bytes for pod in ours),
+            others.pods + len(ours),
+        )
+        marks = {label: "" for rule, label in self.queue.marks.items() if rule.admits(name, host.labels, host.taints)}
+        return Site(host, ledger, use, marks)
+
+
+def _keep(into: dict[str, T], name: str, value: T | None) -> None:
+    if value is None:
+        into.pop(name, None)
+    else:
+        into[name] = value
+
+
+def _entries(node: GpuNode | None) -> tuple[Entry, ...]:
+    return node.entries if node else ()
+
+
+def _uids(node: GpuNode | None) -> set[str]:
+    return {entry.uid for entry in _entries(node)}
+
+
+def _amount(seats: tuple[Seat, ...], sign: int) -> Amount:
+    return Amount(sign * sum(s.gpu_milli for s in seats), sign * sum(s.memory_bytes for s in seats))

@@ -1,0 +1,65 @@
+"""Entries of ledgers as the scheduler sees jobs that run: what each holds, since when, and whether it may be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpupool.kubernetes.gangs import job_name
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.pods import Pod
+from gpupool.model.claim import Shape
+from gpupool.scheduling.snapshot import Running
+
+NS = 10**9
+
+
+class RunningJobs:
+    """By node, so that what changed on one is all that is read anew."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, list[Running]] = {}
+
+    def note(self, node: GpuNode, pods: Mapping[str, Pod], rows: Mapping[str, int]) -> None:
+        """The node's entries as they are now; `rows` are its cards' places in the columns."""
+        found = (_running(entry, pods.get(entry.uid), rows) for entry in node.entries)
+        self._by_node[node.name] = [one for one in found if one is not None]
+
+    def keep_only(self, nodes: Iterable[str]) -> None:
+        """Forget every other node."""
+        self._by_node = {name: self._by_node[name] for name in nodes if name in self._by_node}
+
+    def all(self) -> tuple[Running, ...]:
+        """In the order of the nodes' names."""
+        return tuple(one for name in sorted(self._by_node) for one in self._by_node[name])
+
+
+def _running(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> Running | None:
+    """None for an entry whose card its node does not show: nothing of it can be given to anybody."""
+    if any(seat.device not in rows for seat in entry.seats):
+        return None
+    started = (pod.started_ns or pod.created_ns) if pod else 0
+    limit = pod.max_seconds if pod else None
+    leaving = entry.state is EntryState.DRAINING or pod is None or pod.deleting or bool(entry.leaving_for)
+    return Running(
+        job=job_name(entry.uid, entry.container),
+        tenant=entry.tenant,
+        priority=entry.priority,
+        rows=tuple(rows[seat.device] for seat in entry.seats),
+        milli=tuple(seat.gpu_milli for seat in entry.seats),
+        sizes=tuple(seat.memory_bytes for seat in entry.seats),
+        shape=_shape(entry, pod),
+        started_ns=started,
+        ends_ns=None if limit is None else started + limit * NS,
+        preemptible=pod is not None and pod.preemptible and not leaving,
+        gang=entry.gang,
+        leaving_for=entry.leaving_for,
+    )
+
+
+def _shape(entry: Entry, pod: Pod | None) -> Shape:
+    """As it was asked; of a pod that is gone, as it is held."""
+    for number, ask in enumerate(pod.asks if pod else ()):
+        if pod is not None and ask.container == entry.container:
+            return pod.shape(number)
+    seat = entry.seats[0]
+    return Shape(seat.gpu_milli or 1, seat.memory_bytes, len(entry.seats), sharing=entry.sharing)

@@ -1,0 +1,91 @@
+"""`/healthz`, `/readyz` and `/metrics` of a part that runs in a cluster, on plain HTTP beside its work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import fields
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from gpupool.base.errors import BadOption
+from gpupool.kubernetes.controller import Controller, Counts
+
+log = logging.getLogger(__name__)
+
+
+class Health:
+    """What there is to say of this process: its controller, while it leads."""
+
+    def __init__(self) -> None:
+        self.controller: Controller | None = None
+        self.address = ""
+
+
+@asynccontextmanager
+async def serving(listen: str) -> AsyncIterator[Health]:
+    """Answers as long as the block runs; `health.address` is where. Raises BadOption."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdigit():
+        raise BadOption(f"--listen {listen!r} is not HOST:PORT", hint="--listen 0.0.0.0:8080")
+    health = Health()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Metrics(health))
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", _well), web.get("/readyz", _well), web.get("/metrics", metrics)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, int(port))
+        await site.start()
+        health.address = "{}:{}".format(*runner.addresses[0][:2])
+        log.info("metrics at http://%s/metrics", health.address)
+        yield health
+    finally:
+        await runner.cleanup()
+
+
+async def _well(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+class _Metrics(Collector):
+    """Read when somebody asks; a replica that does not lead says so and has no others."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    def collect(self) -> Iterable[Metric]:
+        controller = self._health.controller
+        leads = GaugeMetricFamily("gpupool_controller_leads", "1 where this replica places pods")
+        leads.add_metric([], 0 if controller is None else 1)
+        yield leads
+        if controller is None:
+            return
+        for one in fields(Counts):
+            yield CounterMetricFamily(
+                f"gpupool_controller_{one.name}", _SAID[one.name], value=getattr(controller.counts, one.name)
+            )
+        waiting = GaugeMetricFamily("gpupool_controller_waiting_pods", "managed pods without cards")
+        waiting.add_metric([], len(controller.pool.queue))
+        yield waiting
+
+
+_SAID = {
+    "cycles": "plans made",
+    "ledger_writes": "writes of a node's ledger",
+    "ledger_conflicts": "writes of a ledger that somebody else had changed",
+    "releases": "pods released to their node",
+    "evictions": "pods asked to leave for others",
+    "reason_writes": "conditions written that say why a pod waits",
+    "capacity_writes": "writes of what a node has",
+}

@@ -1,0 +1,124 @@
+"""Why a pod waits, written where people look: its `PodScheduled` condition, which `kubectl describe` shows.
+
+The reason is a switch: autoscalers add nodes for `Unschedulable` and not for `SchedulingGated`. So it is the former
+only where a new node would help. A status is written when a pod's reason changed, a few per second, those that waited
+longest for their sentence first; a sentence whose numbers alone changed is written again after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes import names
+from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.queue import ELIGIBLE
+from gpupool.model.claim import Reason, Rejection
+from gpupool.scheduling.snapshot import Plan
+
+if TYPE_CHECKING:
+    pass
+
+PER_SECOND = 20.0
+AGAIN_SECONDS = 30.0
+GATED, UNSCHEDULABLE = "SchedulingGated", "Unschedulable"
+_A_NODE_WOULD_HELP = frozenset(
+    {Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.TOO_FEW_CARDS, Reason.CPU, Reason.HOST_MEMORY, Reason.GANG}
+)
+
+_MARK = re.compile(rf"(?: on a node)? with {re.escape(ELIGIBLE)}[0-9a-f]+=")
+
+log = logging.getLogger(__name__)
+
+
+class Counting(Protocol):
+    reason_writes: int
+
+
+class Reasons:
+    """What is to be written, and what was."""
+
+    def __init__(self, api: KubeApi, counts: Counting, per_second: float = PER_SECOND) -> None:
+        self._api, self._counts, self._every = api, counts, 1 / per_second
+        self._told: dict[str, tuple[str, str, float]] = {}
+        """By pod: reason, sentence, and when it was written."""
+        self._due: OrderedDict[str, tuple[Pod, str, str]] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    def note(self, pool: Pool, plan: Plan) -> None:
+        """After a round: who waits, and why."""
+        for uid in [uid for uid in self._told if uid not in pool.pods or not pool.pods[uid].gated]:
+            del self._told[uid]
+        for uid in [uid for uid in self._due if uid not in pool.queue and not _unread(pool.pods.get(uid))]:
+            del self._due[uid]
+        for key, rejection in plan.rejections.items():
+            for pod in pool.queue.pods_of(key):
+                self._say(pod, _reason(rejection), plain(rejection.sentence))
+        for pod in pool.pods.values():
+            if _unread(pod):
+                self._say(pod, GATED, pod.problem)
+
+    def refused(self, pod: Pod, error: GpupoolError) -> None:
+        """The pod has its cards, but its release is refused."""
+        self._say(pod, GATED, f"{error.code}: the release of this pod is refused: {error.message}")
+
+    def _say(self, pod: Pod, reason: str, sentence: str) -> None:
+        now = asyncio.get_running_loop().time()
+        told = self._told.get(pod.uid)
+        if told is not None and told[0] == reason and (told[1] == sentence or now - told[2] < AGAIN_SECONDS):
+            self._due.pop(pod.uid, None)
+            return
+        self._due[pod.uid] = pod, reason, sentence
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Writes what is due, at its pace; until it is cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._due:
+                _, (pod, reason, sentence) = self._due.popitem(last=False)
+                await self._write(pod, reason, sentence)
+                await asyncio.sleep(self._every)
+
+    async def _write(self, pod: Pod, reason: str, sentence: str) -> None:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        self._told[pod.uid] = reason, sentence, asyncio.get_running_loop().time()
+        self._counts.reason_writes += 1
+        try:
+            await self._api.patch(path, condition(pod.uid, reason, sentence), "application/strategic-merge-patch+json")
+        except ApiRefused as error:
+            log.debug("%s/%s: %s", pod.namespace, pod.name, error)  # it is gone, or another of its name is there
+        except GpupoolError as error:
+            log.warning("the reason of %s/%s is written later: %s", pod.namespace, pod.name, error)
+            del self._told[pod.uid]
+
+
+def condition(uid: str, reason: str, sentence: str) -> dict[str, Any]:
+    """A strategic merge patch for a pod's status; conditions are merged by type."""
+    one = {"type": names.CONDITION, "status": "False", "reason": reason, "message": sentence}
+    return {"metadata": {"uid": uid}, "status": {"conditions": [one]}}
+
+
+def plain(sentence: str) -> str:
+    """Without the label that stands for where the pod may go.
+
+    >>> plain("needs a whole card with gpupool.dev/eligible-0123456789abcdef=; all 8 cards are in use")
+    'needs a whole card where the pod may go; all 8 cards are in use'
+    """
+    return _MARK.sub(" where the pod may go", sentence)
+
+
+def _reason(rejection: Rejection) -> str:
+    helps = rejection.fits_ever and rejection.dominant in _A_NODE_WOULD_HELP
+    return UNSCHEDULABLE if helps else GATED
+
+
+def _unread(pod: Pod | None) -> bool:
+    return pod is not None and bool(pod.problem) and pod.gated and not pod.deleting

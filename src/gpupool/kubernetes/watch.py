@@ -1,0 +1,64 @@
+"""A list and the watch that follows it, for as long as it takes: whatever breaks, the state is brought back whole.
+
+`keep` calls `note(object, gone)` for every change and `synced` each time after a whole list. After a broken watch it
+goes on from the last version heard; where the server has forgotten that version it lists again, and what is not in the
+list any more is noted as gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes.api import Expired, KubeApi, Pause
+
+log = logging.getLogger(__name__)
+
+Note = Callable[[dict[str, Any], bool], None]
+
+
+async def keep(api: KubeApi, path: str, note: Note, synced: Callable[[], None], **query: str) -> None:
+    """Never returns; ends when it is cancelled."""
+    known: dict[str, dict[str, Any]] = {}
+    pause, version = Pause(), ""
+    while True:
+        try:
+            if not version:
+                version = await _relist(api, path, known, note, query)
+                synced()
+            async for kind, found in api.changes(path, version, **query):
+                pause.reset()
+                version = found["metadata"]["resourceVersion"]
+                if kind != "BOOKMARK":
+                    _take(known, found, kind == "DELETED", note)
+        except Expired:
+            version = ""
+        except GpupoolError as error:
+            log.warning("watching %s: %s", path, error)
+            await pause.wait()
+
+
+async def _relist(api: KubeApi, path: str, known: dict[str, dict[str, Any]], note: Note, query: dict[str, str]) -> str:
+    items, version = await api.list(path, **query)
+    present = {_key(item) for item in items}
+    for key in [key for key in known if key not in present]:
+        note(known.pop(key), True)
+    for item in items:
+        _take(known, item, False, note)
+    return version
+
+
+def _take(known: dict[str, dict[str, Any]], found: dict[str, Any], gone: bool, note: Note) -> None:
+    key = _key(found)
+    if gone:
+        known.pop(key, None)
+    else:
+        meta = found["metadata"]
+        known[key] = {"metadata": {name: meta.get(name) for name in ("name", "namespace", "uid")}}
+    note(found, gone)
+
+
+def _key(found: dict[str, Any]) -> str:
+    return str(found["metadata"]["uid"])

@@ -1,0 +1,169 @@
+"""gpupool on the tests' cluster, installed as users install it, with a controller process and simulated agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpupool.kubernetes import install, ledger, names
+from tests.support import kube_builders
+from tests.support.cluster.api import Api, RefusedError
+from tests.support.cluster.cluster import Cluster
+
+SECONDS = 30.0
+POLL_SECONDS = 0.05
+
+
+class ClusterPool:
+    """The pool's objects in a cluster. `with`: the controller runs, agents answer; all of it ends at the end."""
+
+    def __init__(self, cluster: Cluster, place: Path) -> None:
+        self.cluster, self.place, self.admin = cluster, place, cluster.admin()
+        self.controller: subprocess.Popen[bytes] | None = None
+        self.agents = SimulatedAgents(cluster.admin())
+
+    def install(self) -> None:
+        """As `python -m gpupool.kubernetes install | kubectl apply -f -` does it; twice is once."""
+        for made in install.objects():
+            self.admin.apply(install.path_of(made), made)
+        for made in install.objects():
+            if made["kind"] == "CustomResourceDefinition":
+                self.admin.until(install.path_of(made), _established)
+
+    def adopt(self, nodes: Sequence[str], cards: int = 4) -> None:
+        """Ledgers for these simulated nodes, with cards and slots."""
+        for name in nodes:
+            node = self.admin.get(f"/api/v1/nodes/{name}")
+            self.admin.apply(f"{ledger.NODES}/{name}", ledger.new_node(name, node, ledger.Mode.SLOT))
+            self.admin.merge(f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)})
+            slots = {names.SLOT: "512"}
+            self.admin.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": slots, "allocatable": slots}})
+        self.agents.names |= set(nodes)
+
+    def kubeconfig(self, account: str) -> Path:
+        access = self.cluster.access()
+        return access.kubeconfig(f"{account}.kubeconfig", access.token(install.NAMESPACE, account))
+
+    def start(self) -> None:
+        """The controller, as the account that it has in a cluster."""
+        file = self.kubeconfig(install.CONTROLLER)
+        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "controller", "--alone"]
+        words += ["--preempt-after", "1s"]
+        with open(self.place / "controller.log", "ab") as log:
+            self.controller = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    @property
+    def running(self) -> bool:
+        return self.controller is not None and self.controller.poll() is None
+
+    def log(self) -> str:
+        """The controller's last words."""
+        return (self.place / "controller.log").read_text()[-3000:]
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.controller is not None
+        self.controller.kill()
+        self.controller.wait()
+
+    def __enter__(self) -> ClusterPool:
+        self.install()
+        self.agents.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.controller is not None and self.running:
+            self.controller.terminate()
+            self.controller.wait(SECONDS)
+        self.agents.stop()
+        self.admin.close()
+
+    # --- looks --------------------------------------------------------------------------------
+
+    def entries(self) -> dict[str, list[dict[str, Any]]]:
+        """By node what stands in its ledger."""
+        items = self.admin.get(ledger.NODES)["items"]
+        return {item["metadata"]["name"]: item["spec"].get("allocations", []) for item in items}
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Look again until it is so; fails with what was waited for and the controller's last words."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            found = condition()
+            if found:
+                return found
+            time.sleep(POLL_SECONDS)  # between two looks from outside
+        raise AssertionError(f"never became true: {what}\n{self.log()}")
+
+
+class SimulatedAgents:
+    """What node agents report, without nodes: which version of a ledger they have seen, and who uses a slot."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self.names: set[str] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="simulated-agents", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(SECONDS)
+        self._api.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(POLL_SECONDS):
+            try:
+                bound = {pod["metadata"]["uid"] for pod in self._pods() if pod["spec"].get("nodeName")}
+                for node in self._api.get(ledger.NODES)["items"]:
+                    if node["metadata"]["name"] in self.names:
+                        self._report(node, bound)
+            except RefusedError as refusal:
+                if refusal.status not in (404, 409):
+                    raise
+
+    def _pods(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._api.get(f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue")["items"]
+        return found
+
+    def _report(self, node: dict[str, Any], bound: set[str]) -> None:
+        used = [
+            {"uid": one["uid"], "container": one["container"], "generation": one["generation"], "slot": f"s{n:04d}"}
+            for n, one in enumerate(node["spec"].get("allocations", []))
+            if one["uid"] in bound and one["state"] != "draining"
+        ]
+        seen = node["metadata"]["generation"]
+        known = node.get("status", {})
+        if known.get("observedGeneration") != seen or known.get("slots", []) != used:
+            patch = {"status": {"observedGeneration": seen, "slots": used}}
+            self._api.merge(f"{ledger.NODES}/{node['metadata']['name']}/status", patch)
+
+
+def fresh(pod: dict[str, Any]) -> dict[str, Any]:
+    """A pod as it is created: without what only the server gives."""
+    meta = {k: v for k, v in pod["metadata"].items() if k not in ("uid", "resourceVersion", "creationTimestamp")}
+    return {**pod, "metadata": meta}
+
+
+def _established(crd: dict[str, Any]) -> bool:
+    return any(
+        c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions", ())
+    )
+
+
+def environ_without_cluster() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "GPUPOOL_"))}
+
+
+def said(pod: dict[str, Any]) -> str:
+    """Its condition in words, for messages."""
+    return json.dumps(pod.get("status", {}).get("conditions"))

@@ -1,0 +1,150 @@
+"""A gang of pods has all its seats or none, also those of members that do not exist yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpupool.base.units import GIB
+from gpupool.kubernetes import gangs, names
+from gpupool.kubernetes.bookkeeping import settled
+from gpupool.kubernetes.holding import EMPTY_SECONDS, HALF_SECONDS, Holding
+from gpupool.kubernetes.hosts import Host
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.placing import entries_by_node
+from gpupool.kubernetes.pods import read_pod
+from gpupool.kubernetes.pool import Pool
+from gpupool.scheduling.cycle import cycle
+from tests.support.kube_builders import asking, gpu_node, node, pod
+
+WHOLE = {"main": asking(1, 1000, None)}
+
+
+def pool_of(nodes: int) -> Pool:
+    pool = Pool()
+    for number in range(nodes):
+        pool.note_host(f"n{number}", Host.from_json(node(f"n{number}")))
+        pool.note_ledger(f"n{number}", GpuNode.from_json(gpu_node(f"n{number}")))
+    return pool
+
+
+def member(name: str, size: int, minimum: int | None = None, containers: Any = None) -> dict[str, Any]:
+    notes = {names.GANG: "train", names.GANG_SIZE: str(size)}
+    if minimum is not None:
+        notes[names.GANG_MINIMUM] = str(minimum)
+    return pod(name, containers or WHOLE, annotations=notes)
+
+
+def note(pool: Pool, *pods: dict[str, Any]) -> None:
+    for each in pods:
+        pool.note_pod(each["metadata"]["uid"], read_pod(each))
+
+
+def write(pool: Pool, given_up: frozenset[str] = frozenset()) -> int:
+    """One round without an API server; how many placements it made."""
+    plan = cycle(pool.snapshot(), 0)
+    added, claimed = entries_by_node(plan.placements, pool), pool.claimed()
+    for name, known in list(pool.ledgers.items()):
+        entries = settled(known, pool.pods, claimed=claimed, given_up=given_up)
+        entries += tuple(replace(entry, generation=known.version + 1) for entry in added.get(name, ()))
+        if entries != known.entries:
+            pool.note_ledger(name, replace(known, entries=entries, version=known.version + 1))
+    return len(plan.placements)
+
+
+def holders(pool: Pool) -> list[str]:
+    return sorted(entry.uid for known in pool.ledgers.values() for entry in known.entries)
+
+
+def test_the_first_pod_reserves_for_all_and_the_others_take_their_seats_as_they_come() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 6))
+    assert write(pool) == 6
+    assert holders(pool) == [*(f"gang/default/train/{n}" for n in range(5)), "uid-w0"]
+    for n in range(1, 6):
+        note(pool, member(f"w{n}", 6))
+        assert pool.snapshot().waiting == (), "its seat is there: nothing is planned for it"
+        assert write(pool) == 0
+    assert holders(pool) == [f"uid-w{n}" for n in range(6)]
+
+
+def test_a_gang_that_does_not_fit_has_nothing_and_says_so() -> None:
+    pool = pool_of(1)
+    note(pool, member("w0", 6))
+    assert write(pool) == 0
+    assert holders(pool) == []
+    (rejection,) = cycle(pool.snapshot(), 0).rejections.values()
+    assert "6" in rejection.sentence
+
+
+def test_a_minimum_starts_with_what_there_is_room_for() -> None:
+    pool = pool_of(1)
+    note(pool, member("w0", 6, 3))
+    assert write(pool) == 4
+
+
+def test_a_half_written_gang_rolls_forward() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 6))
+    write(pool)
+    lost = next(name for name, known in pool.ledgers.items() if len(known.entries) < 4)
+    known = pool.ledgers[lost]
+    pool.note_ledger(lost, replace(known, entries=(), version=known.version + 1))
+    write(pool)
+    assert len(holders(pool)) == 6
+
+
+def test_members_that_ended_are_not_reserved_for_again() -> None:
+    pool = pool_of(2)
+    over = {**member("w0", 3), "status": {"phase": "Succeeded"}}
+    over["spec"]["schedulingGates"] = []
+    note(pool, over, member("w1", 3))
+    write(pool)
+    assert holders(pool) == ["gang/default/train/0", "uid-w1"]
+
+
+def test_a_pod_of_another_shape_does_not_take_the_seat() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 2))
+    write(pool)
+    note(pool, member("odd", 2, containers={"main": asking(1, 100, GIB)}))
+    write(pool)
+    assert "gang/default/train/0" in holders(pool)
+    assert "uid-odd" in holders(pool)
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_seats_of_a_gang_that_does_not_come_together_are_given_up_in_time(half: bool) -> None:
+    now = 0.0
+    pool = pool_of(2)
+    note(pool, member("w0", 6))
+    write(pool)
+    if half:
+        known = pool.ledgers["n1"]
+        pool.note_ledger("n1", replace(known, entries=(), version=known.version + 1))
+    else:
+        pool.note_pod("uid-w0", None)
+        for known in list(pool.ledgers.values()):
+            ghosts = tuple(entry for entry in known.entries if gangs.expected(entry.uid))
+            pool.note_ledger(known.name, replace(known, entries=ghosts, version=known.version + 1))
+    holding = Holding(lambda: now)
+    assert holding.given_up(pool) == frozenset()
+    patience = HALF_SECONDS if half else EMPTY_SECONDS
+    assert holding.next_look() == patience
+    now = patience
+    assert holding.given_up(pool) == {"default/train"}
+    for known in pool.ledgers.values():
+        assert settled(known, pool.pods, given_up=frozenset({"default/train"})) == ()
+
+
+def test_a_released_member_keeps_its_cards_when_the_rest_is_given_up() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 2))
+    write(pool)
+    released = member("w0", 2)
+    released["spec"]["schedulingGates"] = []
+    note(pool, released)
+    write(pool, frozenset({"default/train"}))
+    assert holders(pool) == ["uid-w0"]

@@ -1,0 +1,52 @@
+"""The patch that releases a pod: only what a gated pod may change, and the node in every term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupool.kubernetes import names
+from gpupool.kubernetes.eligible import Constraint
+from gpupool.kubernetes.terms import pinned, release
+
+NODE = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+
+
+def required(affinity: dict[str, Any]) -> list[Any]:
+    found: list[Any] = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return found
+
+
+def test_a_pod_without_affinity_gets_one_term() -> None:
+    assert required(pinned(None, "n1")) == [{"matchFields": [NODE]}]
+
+
+def test_the_node_goes_into_every_term_and_nothing_else_changes() -> None:
+    one, two = ({"matchExpressions": [{"key": k, "operator": "Exists"}]} for k in "ab")
+    had = {
+        "podAffinity": {"x": 1},
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": ["p"],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [one, two]},
+        },
+    }
+    now = pinned(had, "n1")
+    assert required(now) == [{**one, "matchFields": [NODE]}, {**two, "matchFields": [NODE]}]
+    assert now["podAffinity"] == {"x": 1}
+    assert now["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == ["p"]
+    assert pinned(now, "n1") == now
+
+
+def test_a_pinned_pod_goes_to_its_node_alone() -> None:
+    rule = Constraint.of({"affinity": pinned(None, "n1")})
+    assert rule.admits("n1", {}, ())
+    assert not rule.admits("n2", {}, ())
+
+
+def test_gates_of_others_stay_and_ours_goes() -> None:
+    gates = [{"name": "other.example/gate"}, {"name": names.GATE}]
+    pod = {"metadata": {"resourceVersion": "7"}, "spec": {"schedulingGates": gates}}
+    patch = release(pod, "n1", {names.PLACED: "n1"})
+    assert patch["metadata"] == {"resourceVersion": "7", "annotations": {names.PLACED: "n1"}}
+    assert patch["spec"]["schedulingGates"] == [{"name": "other.example/gate"}]
+    alone = {**pod, "spec": {"schedulingGates": gates[1:]}}
+    assert release(alone, "n1", {})["spec"]["schedulingGates"] is None
