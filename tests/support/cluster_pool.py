@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.objects import Mode
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
@@ -41,7 +42,7 @@ class ClusterPool:
         """Ledgers for these simulated nodes, with cards and slots."""
         for name in nodes:
             node = self.admin.get(f"/api/v1/nodes/{name}")
-            self.admin.apply(f"{ledger.NODES}/{name}", ledger.new_node(name, node, ledger.Mode.SLOT))
+            self.admin.apply(f"{ledger.NODES}/{name}", ledger.new_node(name, node, Mode.SLOT))
             self.admin.merge(f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)})
             slots = {names.SLOT: "512"}
             self.admin.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": slots, "allocatable": slots}})
