@@ -195,15 +195,21 @@ def format_mib(size: int) -> str:
     return f"{size // MIB} MiB"
 
 
-def format_share(gpu_milli: int, memory_bytes: int | None, count: int = 1, *, best_effort: bool = False) -> str:
-    """The two numbers of a share, the same words everywhere.
+def format_share(
+    gpu_milli: int, memory_bytes: int | None, count: int = 1, *, best_effort: bool = False, profile: str | None = None
+) -> str:
+    """The two numbers of a share, the same words everywhere; a partition is named before them.
 
     >>> format_share(300, 8 * GIB)
     '0.30 GPU (30 % compute) + 8192 MiB'
+    >>> format_share(142, 16 * GIB, profile="1g.18gb")
+    '1g.18gb: 0.142 GPU (14.2 % compute) + 16384 MiB'
     """
     compute = "best effort" if best_effort else f"{format_percent(gpu_milli)} % compute"
-    memory = format_mib(memory_bytes) if memory_bytes is not None else "its part of the memory"
+    unsaid = "its own memory" if profile else "its part of the memory"
+    memory = format_mib(memory_bytes) if memory_bytes is not None else unsaid
     one = f"{format_gpu(gpu_milli)} GPU ({compute}) + {memory}"
+    one = f"{profile}: {one}" if profile else one
     return one if count == 1 else f"{count} × [{one}]"
 
 

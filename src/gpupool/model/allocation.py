@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpupool.model.partition import Placement
+
 
 class AllocationState(StrEnum):
     GRANTED = "granted"
@@ -27,11 +29,12 @@ HELD = frozenset(AllocationState) - {AllocationState.RELEASED}
 
 @dataclass(frozen=True)
 class Seat:
-    """One card's part of an allocation: compute that is held, and memory."""
+    """One card's part of an allocation: compute that is held, and memory; of a card in partition mode, which piece."""
 
     device: str
     gpu_milli: int
     memory_bytes: int
+    partition: Placement | None = None
 
 
 @dataclass(frozen=True)

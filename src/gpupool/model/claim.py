@@ -56,7 +56,8 @@ class Shape:
     host_bytes: int = 0
     within: Within = ANYWHERE
     profile: str | None = None
-    """A partition of that published profile instead of a share (`1g.18gb`)."""
+    """A partition of that published profile instead of a share (`1g.18gb`); `gpu_milli` is then the profile's, and
+    `memory_bytes` None: each card says how much memory a partition of it has."""
 
     @property
     def held_milli(self) -> int:
@@ -65,7 +66,7 @@ class Shape:
 
     @property
     def whole(self) -> bool:
-        return self.gpu_milli == WHOLE and self.sharing is not Sharing.BEST_EFFORT
+        return self.gpu_milli == WHOLE and self.sharing is not Sharing.BEST_EFFORT and self.profile is None
 
     def memory_on(self, card_memory_bytes: int) -> int:
         """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional claim."""
@@ -75,7 +76,9 @@ class Shape:
 
     def __str__(self) -> str:
         best_effort = self.sharing is Sharing.BEST_EFFORT
-        return format_share(self.gpu_milli, self.memory_bytes, self.count, best_effort=best_effort)
+        return format_share(
+            self.gpu_milli, self.memory_bytes, self.count, best_effort=best_effort, profile=self.profile
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Reason(StrEnum):
 
     MODEL = "wrong model"
     LABELS = "labels differ"
+    PARTITIONED = "in partition mode"
+    PROFILE = "no such partition profile"
     NOT_ADOPTED = "not adopted"
     UNHEALTHY = "not healthy"
     DRAINING = "draining"
@@ -104,6 +109,7 @@ class Reason(StrEnum):
     COMPUTE = "not enough compute free"
     MEMORY = "not enough memory free"
     NOT_WHOLE = "not a whole card free"
+    PLACE = "no free place for the partition"
     TOO_FEW_CARDS = "too few fitting cards on the node"
     CPU = "not enough processors free"
     HOST_MEMORY = "not enough main memory free"

@@ -78,5 +78,10 @@ def mig_profiles(model: str) -> tuple[PartitionProfile, ...]:
     )
 
 
+def boards_text() -> str:
+    """The models whose shapes are known, for refusals."""
+    return ", ".join(sorted(_BOARDS))
+
+
 def _mib_64(gib_hundredths: int) -> int:
     return (gib_hundredths * 16 + 50) // 100

@@ -27,6 +27,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.document import check_size, known_model, read_machine, read_machines
+from gpupool.probes.mig_tables import boards_text, mig_profiles
 from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, stop_without_lock, usages
 
 CONTROL_FILE = "health.json"
@@ -34,7 +35,11 @@ CONTROL_FILE = "health.json"
 # Boards on which these models are sold in sets join all their cards through NVSwitch.
 _SWITCHED = frozenset({"A100-40G", "A100-80G", "A800-80G", "H100", "H800", "H20", "H200", "B200", "B300"})
 _COUNT = re.compile(r"\s*(-?\d{1,9})\s*[xX×*]\s*")
-_EXAMPLES = "4xL40S (one node), 2x8xH200 (nodes x cards x model), 4xL40S+2xT4 (mixed), a preset, a .json file"
+_EXAMPLES = (
+    "4xL40S (one node), 2x8xH200 (nodes x cards x model), 4xL40S+2xT4 (mixed), 2xH200:mig (in partition mode), "
+    "a preset, a .json file"
+)
+_PARTITIONED = ":mig"
 
 
 def preset_names() -> tuple[str, ...]:
@@ -47,8 +52,8 @@ def parse_sim(spec: str, seed: str = "") -> tuple[Machine, ...]:
     """The machines that `spec` asks for. `seed` (the pool's own) makes the uuids of two pools differ.
 
     `4xL40S` is one node with four cards, `2x8xH200` two nodes with eight each, `4xL40S+2xT4` one node with
-    both, and a comma puts nodes beside each other: `8xH100,4xL40S`. A preset's name or the path of a
-    machine file does as well.
+    both, and a comma puts nodes beside each other: `8xH100,4xL40S`. `2xH200:mig` are cards in partition
+    mode. A preset's name or the path of a machine file does as well.
 
     >>> [(m.name, len(m.devices)) for m in parse_sim("2x8xH200,T4")]
     [('sim-0', 8), ('sim-1', 8), ('sim-2', 1)]
@@ -244,7 +249,8 @@ def _nodes(group: str, spec: str) -> list[dict[str, Any]]:
         return [_built([_cards(part, spec) for part in parts])]
     nodes, cards, model = _split(group, spec)
     check_size(nodes, cards, nodes * cards)
-    return [_one_model(cards, known_model(model).name)] * nodes
+    name, mode = _moded(model)
+    return [_in_mode(_one_model(cards, name), mode)] * nodes
 
 
 def _cards(part: str, spec: str) -> dict[str, Any]:
@@ -252,7 +258,22 @@ def _cards(part: str, spec: str) -> dict[str, Any]:
     if nodes != 1:
         raise BadMachine(f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"understood: {_EXAMPLES}")
     check_size(nodes, cards, cards)
-    return {"model": known_model(model).name, "count": cards}
+    name, mode = _moded(model)
+    return {"model": name, "count": cards, **mode}
+
+
+def _moded(text: str) -> tuple[str, dict[str, Any]]:
+    """The model's own name, and what a card entry says of its mode. Raises UnknownModel, BadMachine."""
+    name = known_model(text.strip().removesuffix(_PARTITIONED)).name
+    if not text.strip().endswith(_PARTITIONED):
+        return name, {}
+    if not mig_profiles(name):
+        raise BadMachine(f"what a {name} can be cut into is not known", hint=f"of these it is: {boards_text()}")
+    return name, {"partitioned": True}
+
+
+def _in_mode(entry: dict[str, Any], mode: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "cards": [{**card, **mode} for card in entry["cards"]]} if mode else entry
 
 
 def _split(group: str, spec: str) -> tuple[int, int, str]:

@@ -81,6 +81,7 @@ def emptied(cards: Cards) -> Cards:
         status=np.full(len(cards), CARD_STATUS.index(CardStatus.OPEN), dtype=np.int64),
         free_milli=np.full(len(cards), WHOLE, dtype=np.int64),
         free_bytes=cards.memory_bytes.copy(),
+        cuts={row: replace(cut, taken=()) for row, cut in cards.cuts.items()},
         hosts=hosts,
     )
 

@@ -221,6 +221,7 @@ def taken_by(seated: Sequence[Seated]) -> Taken:
         np.array([one.node for one in seated], dtype=np.int64),
         np.array([one.shape.cpu_milli for one in seated], dtype=np.int64),
         np.array([one.shape.host_bytes for one in seated], dtype=np.int64),
+        pieces=tuple(pair for one in seated if one.places for pair in zip(one.rows.tolist(), one.places, strict=True)),
     )
 
 

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.columns import Columns, Taken, free_columns
 from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
+from gpupool.scheduling.free import Free, Recut
 from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, Ints, Start
 from gpupool.scheduling.timeline import Hold, Timeline
@@ -63,7 +64,7 @@ class Backfill:
         kept = self.timeline.spare(now, until_ns, owner).only(kept_by(start))
         milli, sizes = np.maximum(now.milli - kept.milli, 0), np.maximum(now.sizes - kept.sizes, 0)
         rows = np.flatnonzero((milli > 0) | (sizes > 0))
-        self._hidden = Taken(rows, milli[rows], sizes[rows])
+        self._hidden = Taken(rows, milli[rows], sizes[rows], pieces=self._held_pieces(until_ns))
         self._add(self._hidden, -1)
         try:
             yield
@@ -114,7 +115,8 @@ class Backfill:
     def _as_before(self, before: Start, seconds: int | None, attempt: Attempt, owner: str) -> tuple[int, Taken] | None:
         at = before.at_ns
         then = free_columns(self.free).plus(self.timeline.low(at, self.timeline.until(seconds, at), owner))
-        taken = tried_on(self.free, then.only(kept_by(before)), attempt)
+        recut = self.timeline.recut(at, self.timeline.until(seconds, at))
+        taken = tried_on(self.free, then.only(kept_by(before)), attempt, recut)
         return None if taken is None else (at, taken)
 
     def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
@@ -127,16 +129,19 @@ class Backfill:
         more = Columns(*(np.maximum(a - np.maximum(b, 0), 0) for a, b in zip(now, spare, strict=True)))
         rows = np.flatnonzero((more.milli > 0) | (more.sizes > 0))
         nodes = np.flatnonzero((more.cpu_milli > 0) | (more.host_bytes > 0))
-        self._hidden = Taken(
-            rows, more.milli[rows], more.sizes[rows], nodes, more.cpu_milli[nodes], more.host_bytes[nodes]
-        )
+        hosts = nodes, more.cpu_milli[nodes], more.host_bytes[nodes]
+        self._hidden = Taken(rows, more.milli[rows], more.sizes[rows], *hosts, pieces=self._held_pieces(until_ns))
         self._add(self._hidden, -1)
+
+    def _held_pieces(self, until_ns: int) -> tuple[tuple[int, Place], ...]:
+        return tuple((row, piece) for row, piece, _ in self.timeline.recut(self.timeline.now_ns, until_ns))
 
     def _add(self, some: Taken, sign: int) -> None:
         free, rows, nodes = self.free, some.rows, some.nodes
         free.set(rows, free.milli[rows] + sign * some.milli, free.size[rows] + sign * some.sizes)
         cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
         free.set_hosts(nodes, cpu, host)
+        free.recut((row, piece, sign < 0) for row, piece in some.pieces)
 
 
 def start_of(hold: Hold) -> Start:
@@ -148,7 +153,8 @@ def start_of(hold: Hold) -> Start:
 
 
 def kept_by(start: Start) -> Taken:
-    return Taken(*(np.array(column, dtype=np.int64) for column in (start.rows, start.milli, start.sizes)))
+    rows, milli, sizes = (np.array(column, dtype=np.int64) for column in (start.rows, start.milli, start.sizes))
+    return Taken(rows, milli, sizes)
 
 
 def earliest(
@@ -171,7 +177,8 @@ def earliest(
         return all(int(most(fit, free, columns).sum()) >= claims for fit, claims in parts)
 
     def tried(instant: int) -> Taken | None:
-        return tried_on(free, at(instant), attempt)
+        recut = timeline.recut(instant, timeline.until(seconds, instant))
+        return tried_on(free, at(instant), attempt, recut)
 
     for instants in _stretches(timeline, seconds):
         if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
@@ -179,10 +186,11 @@ def earliest(
     return None
 
 
-def tried_on(free: Free, columns: Columns, attempt: Attempt) -> Taken | None:
-    """What the head would take if these columns were free; the working copy is left as it was."""
+def tried_on(free: Free, columns: Columns, attempt: Attempt, recut: Sequence[Recut] = ()) -> Taken | None:
+    """What the head would take if these columns were free, and these pieces cut; the working copy is left as it was."""
     mark = free.mark()
     try:
+        free.recut(recut)
         changed = np.flatnonzero((columns.milli != free.milli) | (columns.sizes != free.size))
         free.set(changed, columns.milli[changed], columns.sizes[changed])
         hosts = np.flatnonzero((columns.cpu_milli != free.cpu_milli) | (columns.host_bytes != free.host_bytes))
@@ -197,7 +205,8 @@ def joined(parts: Sequence[Taken]) -> Taken:
     if not parts:
         none = np.empty(0, dtype=np.int64)
         return Taken(none, none, none)
-    return Taken(*(np.concatenate([getattr(part, name) for part in parts]) for name in Taken.__annotations__))
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Taken._fields[:-1]}
+    return Taken(**columns, pieces=tuple(piece for part in parts for piece in part.pieces))
 
 
 def _stretches(timeline: Timeline, seconds: int | None) -> Iterator[list[int]]:

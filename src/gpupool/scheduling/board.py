@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.model.claim import Shape
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling import policies
 from gpupool.scheduling.copies import Copies
 from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
+from gpupool.scheduling.free import Free, Recut
 from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
+from gpupool.scheduling.score_partitions import Cuts
 from gpupool.scheduling.score_topology import LinkedSets
 from gpupool.scheduling.snapshot import Cards, Ints, Running, Snapshot
 
@@ -61,6 +63,7 @@ class Board:
         free.cards = cards
         rows = np.flatnonzero((free.milli != cards.free_milli) | (free.size != cards.free_bytes))
         free.set(rows, cards.free_milli[rows], cards.free_bytes[rows])
+        free.recut(_recut(free, cards))
         if cards.hosts is not None:
             cpu, memory = cards.hosts.free_cpu_milli, cards.hosts.free_memory_bytes
             nodes = np.flatnonzero((free.cpu_milli != cpu) | (free.host_bytes != memory))
@@ -110,12 +113,14 @@ class Board:
         """End that trial and leave what it did; the one around it can still undo it."""
         self.free.keep(mark.free)
 
-    def take(self, fit: Fit, node: int, rows: Ints) -> None:
-        """The claim takes its seats on these cards."""
+    def take(self, fit: Fit, node: int, rows: Ints) -> tuple[Place, ...]:
+        """The claim takes its seats on these cards; of partitions, the pieces that it takes."""
         shape = fit.shape
-        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes)
+        places = self.cuts.places(shape.profile, rows) if shape.profile is not None else ()
+        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes, places)
         self.rater.took(shape, node)
         self._heard.append(_Heard(shape, node, taken=True))
+        return places
 
     def release(self, running: Running) -> None:
         """What it would be if this job had ended."""
@@ -125,26 +130,27 @@ class Board:
         node = int(self.free.cards.node[rows[0]])
         shape, sizes = running.shape, np.array(running.sizes, dtype=np.int64)
         milli = running.milli[0]
-        self.free.give(node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes)
+        self.free.give(node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes, running.places)
         self.rater.gave(shape, node)
         self._heard.append(_Heard(shape, node, taken=False))
 
-    def hold(self, shape: Shape, node: int, rows: Ints, sizes: Ints) -> None:
+    def hold(self, shape: Shape, node: int, rows: Ints, sizes: Ints, places: tuple[Place, ...] = ()) -> None:
         """Out of reach for others; what is still in use on these cards is then less than nothing free."""
-        self.free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes)
+        self.free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, places)
 
-    def lift(self, shape: Shape, node: int, rows: Ints, sizes: Ints) -> None:
+    def lift(self, shape: Shape, node: int, rows: Ints, sizes: Ints, places: tuple[Place, ...] = ()) -> None:
         """The exact opposite of `hold`."""
-        self.free.give(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes)
+        self.free.give(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, places)
 
     # --- beginnings -------------------------------------------------------------------------
 
     def _begin(self, snapshot: Snapshot) -> None:
         self._policy, self._expected = snapshot.policy, snapshot.expected
         self.free = Free(snapshot.cards)
-        self.rater = policies.named(snapshot.policy).start(self.free, snapshot.expected, self._seed)
+        self.rater = policies.named(snapshot.policy).start(self.free, snapshot.expected.shares, self._seed)
+        self.cuts = Cuts(self.free, snapshot.expected)
         self.linked = LinkedSets(self.free)
-        self._rankings = Rankings(self.free, self.rater)
+        self._rankings = Rankings(self.free, self.rater, cuts=self.cuts)
         self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()
         self._heard: list[_Heard] = []
         self.roster.begin(snapshot.cards)
@@ -154,7 +160,7 @@ class Board:
         old, new = self.free.cards, snapshot.cards
         if (snapshot.policy, snapshot.expected) != (self._policy, self._expected):
             return False
-        lists = all(getattr(old, name) == getattr(new, name) for name in _LISTS)
+        lists = all(getattr(old, name) == getattr(new, name) for name in _LISTS) and _modes(old) == _modes(new)
         return lists and all(np.array_equal(a, b) for a, b in zip(_columns(old), _columns(new), strict=True))
 
 
@@ -168,3 +174,15 @@ def _columns(cards: Cards) -> list[Ints]:
     return [np.array([len(hosts), len(levels)]), cards.model, cards.node, cards.status, cards.memory_bytes] + (
         hosts + levels
     )
+
+
+def _modes(cards: Cards) -> dict[int, object]:
+    """What each card in partition mode can be cut into."""
+    return {row: cut.profiles for row, cut in cards.cuts.items()}
+
+
+def _recut(free: Free, cards: Cards) -> list[Recut]:
+    """From the pieces that are noted to those that are taken now."""
+    changed = [(row, cut.taken) for row, cut in cards.cuts.items() if free.cuts[row].taken != cut.taken]
+    gone = [(row, piece, False) for row, _ in changed for piece in free.cuts[row].taken]
+    return gone + [(row, piece, True) for row, taken in changed for piece in taken]

@@ -5,15 +5,17 @@ Numbers only, from the same columns and by the same filter that claims are place
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpupool.base.units import MIB
 from gpupool.model.claim import Shape
-from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.feasible import FITS, Fit, places_on
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Cards, Expected, Floats, Ints
+from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Expected, Floats, Ints
 
 _COVERED = 0.95
 """So much of what is expected is looked at, most frequent first: rare shapes would cost most and tell least."""
@@ -36,6 +38,10 @@ class Room:
     """Of its open cards, added up."""
     fragment_milli: float | None
     """What is free there and of no use to an expected claim, on average; None where nothing is expected yet."""
+    cut_cards: int = 0
+    """Of `cards`, those in partition mode."""
+    profiles: Mapping[str, int] = field(default_factory=dict)
+    """By published profile, how many such partitions could be cut now, if only that one is cut."""
 
 
 def placeable(cards: Cards) -> tuple[Ints, Ints]:
@@ -86,8 +92,9 @@ def rooms(free: Free, lost: Floats | None) -> tuple[Room, ...]:
 
 
 def _typical(expected: Expected) -> list[tuple[Shape, float]]:
-    """As few shapes as cover enough of what is expected; claims to no card see no fragments."""
-    pairs = [(shape, count) for shape, count in zip(expected.shapes, expected.counts, strict=True) if shape.count]
+    """As few shapes as cover enough of what is expected; claims to no card, and to partitions, see no fragments."""
+    both = zip(expected.shapes, expected.counts, strict=True)
+    pairs = [(shape, count) for shape, count in both if shape.count and shape.profile is None]
     pairs.sort(key=lambda pair: -pair[1])
     before = np.cumsum([0.0] + [count for _, count in pairs])
     return [pair for pair, covered in zip(pairs, before, strict=False) if covered < _COVERED * before[-1]]
@@ -111,4 +118,15 @@ def _room(free: Free, model: int, lost: Floats | None) -> Room:
         whole_nodes=int(np.count_nonzero(all_whole & (has > 0))),
         free_milli=int(milli[rows].sum()),
         fragment_milli=None if lost is None else float(lost[rows].sum()),
+        cut_cards=sum(1 for row in cards.cuts if cards.model[row] == model),
+        profiles=_cuttable(free, [row for row in cards.cuts if cards.model[row] == model]),
     )
+
+
+def _cuttable(free: Free, rows: Sequence[int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    opened = CARD_STATUS.index(CardStatus.OPEN)
+    for row in rows:
+        for profile in free.cards.cuts[row].profiles:
+            found[profile.name] += places_on(free, row, profile.name) if free.cards.status[row] == opened else 0
+    return dict(found)

@@ -13,6 +13,7 @@ import numpy as np
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.partitions import room
 from gpupool.scheduling.snapshot import Bools, Floats, Ints
 from gpupool.scheduling.victims import Budgets, Victim
 from gpupool.scheduling.work import Mark, Seated, Work
@@ -108,7 +109,21 @@ class Clearing:
         else:
             usable = (milli >= fit.shape.held_milli) & (size >= fit.need)
         usable &= fit.fixed == FITS
+        if fit.shape.profile is not None:
+            usable &= self._cuttable(fit.shape.profile)
         return np.where(fit.why == FITS, 0.0, cost), usable
+
+    def _cuttable(self, profile: str) -> Bools:
+        """Which cards have an open place once the candidates on them are gone."""
+        free = self._work.free
+        left, found = dict(free.cuts), np.zeros(len(free.cards), dtype=np.bool_)
+        for n in np.flatnonzero(self._in()).tolist():
+            for job in self._candidates[n].jobs:
+                for row, piece in zip(job.rows, job.places, strict=True) if job.places else ():
+                    left[row] = left[row].minus(piece)
+        for row, cut in left.items():
+            found[row] = room(cut.profiles, cut.taken, profile) > 0
+        return found
 
     def _orders(self, rows: Ints) -> list[list[int]]:
         """Candidates on these cards: the cheapest first, and those that give most for their price first."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.base.units import WHOLE
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Ints
 
@@ -24,6 +25,8 @@ class Taken(NamedTuple):
     host_bytes: Ints = _EMPTY
     counts: Ints = _EMPTY
     """Seats per card of `rows`, where one holder may have several."""
+    pieces: tuple[tuple[int, Place], ...] = ()
+    """Of partitions, each with its row."""
 
 
 class Columns(NamedTuple):

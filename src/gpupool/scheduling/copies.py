@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupool.scheduling.feasible import FITS, Fit
+from gpupool.scheduling.feasible import FITS, Fit, places_on
 from gpupool.scheduling.free import UNLIMITED, Free
 from gpupool.scheduling.snapshot import Ints
 
@@ -58,6 +58,9 @@ class Copies:
         room: Ints = free.size[rows] // np.maximum(self._fit.need[rows], 1)
         if shape.held_milli:
             np.minimum(room, free.milli[rows] // shape.held_milli, out=room)
+        if shape.profile is not None:
+            places = (places_on(free, row, shape.profile) for row in rows.reshape(-1).tolist())
+            np.minimum(room, np.fromiter(places, dtype=np.int64, count=rows.size).reshape(rows.shape), out=room)
         room[~fits] = 0
         return room
 

@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.snapshot import Cards, Ints, Running
 from gpupool.scheduling.steps import AT, COLUMNS
 
@@ -84,6 +85,8 @@ class Ends:
         self._node = None if cards.hosts is None else cards.node
         self._cards, self._nodes = _no_lines(), _no_lines()
         self._came: dict[str, Running] = {}
+        self._cut: dict[str, Running] = {}
+        """Those with partitions."""
         self._gone: list[int] = []
         self._numbers: dict[str, int] = {}
         self._last = 0
@@ -94,9 +97,12 @@ class Ends:
         """The job holds its seats from now on."""
         if job.rows:
             self._came[job.job] = job
+        if job.places:
+            self._cut[job.job] = job
 
     def go(self, job: str) -> None:
         """The job of that name holds nothing any more."""
+        self._cut.pop(job, None)
         if self._came.pop(job, None) is None and (number := self._numbers.pop(job, None)) is not None:
             self._gone.append(number)
 
@@ -110,6 +116,12 @@ class Ends:
             self._cards, self._nodes = (_merged(*each) for each in zip(self._lines, more, strict=True))
             self._came.clear()
         return _expected(self._cards, now_ns), _expected(self._nodes, now_ns)
+
+    def pieces(self, now_ns: int) -> list[tuple[int, int, Place]]:
+        """Of partitions, when each is expected to come back, the row of its card, and which piece it is."""
+        ends = {name: expected_end(job, now_ns) for name, job in self._cut.items()}
+        each = ((ends[name], zip(job.rows, job.places, strict=True)) for name, job in self._cut.items())
+        return [(end, row, piece) for end, pieces in each for row, piece in pieces]
 
     def _mark(self, job: Running) -> int:
         return self.owners.mark(owner_of(job.tenant, job.reservation), Kind.END)

@@ -16,6 +16,7 @@ from gpupool.base.units import WHOLE
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.kernel import Kernel, Look
+from gpupool.scheduling.partitions import named, room
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, CardStatus, Ints
 
 Codes = npt.NDArray[np.int8]
@@ -24,11 +25,14 @@ FITS = 0
 ORDER = (
     Reason.MODEL,
     Reason.LABELS,
+    Reason.PARTITIONED,
+    Reason.PROFILE,
     Reason.CARD_TOO_SMALL,
     Reason.UNHEALTHY,
     Reason.NOT_ADOPTED,
     Reason.DRAINING,
     Reason.NOT_WHOLE,
+    Reason.PLACE,
     Reason.COMPUTE,
     Reason.MEMORY,
     Reason.CPU,
@@ -78,7 +82,8 @@ class Fit:
         self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self.roomy = np.zeros(len(free.cards.nodes), dtype=np.bool_)
         self._read = free.now()
-        self._compiled = None if free.kernel is None else self._in_c(free.kernel, free)
+        kernel = free.kernel if shape.profile is None else None  # it knows amounts, not places
+        self._compiled = None if kernel is None else self._in_c(kernel, free)
         self._look(free, np.arange(len(free.cards.nodes)))
 
     def refresh(self, free: Free) -> Fit:
@@ -158,9 +163,22 @@ class Fit:
             why[in_use] = CODE[Reason.NOT_WHOLE]
         elif self.shape.held_milli:
             why[milli < self.shape.held_milli] = CODE[Reason.COMPUTE]
+        if self.shape.profile is not None:
+            why[~self._placeable(free, rows)] = CODE[Reason.PLACE]
         fixed = self.fixed[rows]
         np.copyto(why, fixed, where=fixed != FITS)
         return why
+
+    def _placeable(self, free: Free, rows: Ints) -> Bools:
+        """Which of these cards have an open place for the partition; cards without the profile have none."""
+        found = (places_on(free, row, self.shape.profile or "") > 0 for row in rows.reshape(-1).tolist())
+        return np.fromiter(found, dtype=np.bool_, count=rows.size).reshape(rows.shape)
+
+
+def places_on(free: Free, row: int, profile: str) -> int:
+    """How many partitions of that profile the card could be cut into beside what is taken of it."""
+    cut = free.cuts.get(row)
+    return 0 if cut is None else room(cut.profiles, cut.taken, profile)
 
 
 def _say(why: Codes, lacking: Bools, code: int) -> None:
@@ -190,6 +208,8 @@ def cheapest_bytes(fit: Fit, free: Free) -> Ints:
 
 def needed_bytes(shape: Shape, free: Free) -> Ints:
     """Bytes a seat of the shape takes, per card; one number in disguise where it is given."""
+    if shape.profile is not None:
+        return _partition_bytes(shape.profile, free)
     if shape.memory_bytes is not None:
         return np.broadcast_to(np.int64(shape.memory_bytes), len(free.cards))
     # The formula is elementwise: a column goes through it as one number does.
@@ -197,13 +217,35 @@ def needed_bytes(shape: Shape, free: Free) -> Ints:
     return column
 
 
+def _partition_bytes(profile: str, free: Free) -> Ints:
+    """0 on cards that have no such profile."""
+    need = np.zeros(len(free.cards), dtype=np.int64)
+    for row, cut in free.cards.cuts.items():
+        if (found := named(cut.profiles, profile)) is not None:
+            need[row] = found.memory_bytes
+    return need
+
+
 def _of_kind(shape: Shape, free: Free) -> Codes:
-    """MODEL or LABELS where a card is not of the kind that was asked for, FITS elsewhere."""
+    """Why a card is not of the kind that was asked for (model, labels, partitions), FITS elsewhere."""
     cards = free.cards
     why = np.zeros(len(cards), dtype=np.int8)
+    if shape.profile is not None:
+        why[~_publishing(shape, free)] = CODE[Reason.PROFILE]
+    elif cards.cuts and shape.count:
+        why[np.fromiter(cards.cuts, dtype=np.int64)] = CODE[Reason.PARTITIONED]
     for label in shape.labels:
         why[~free.labelled(label)[cards.node]] = CODE[Reason.LABELS]
     if shape.model is not None:
         named = np.array([model_matches(shape.model, model) for model in cards.models], dtype=np.bool_)
         why[~named[cards.model]] = CODE[Reason.MODEL]
     return why
+
+
+def _publishing(shape: Shape, free: Free) -> Bools:
+    """Cards in partition mode with a profile of that name and as much compute."""
+    found = np.zeros(len(free.cards), dtype=np.bool_)
+    for row, cut in free.cards.cuts.items():
+        profile = named(cut.profiles, shape.profile)
+        found[row] = profile is not None and profile.gpu_milli == shape.gpu_milli
+    return found

@@ -7,13 +7,14 @@ holds a view of them keeps it, and adds the node to a list that each cache reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.kernel import Places, kernel_for
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
@@ -33,8 +34,12 @@ class Cursor(NamedTuple):
     position: int
 
 
+Recut = tuple[int, Place, bool]
+"""A row, a piece of it, and whether the piece is taken (or given back)."""
+
+
 class _Step(NamedTuple):
-    """One change as it can be undone: what was added to each column."""
+    """One change as it can be undone: what was added to each column, and which pieces were taken or given back."""
 
     node: int
     rows: Ints
@@ -42,6 +47,7 @@ class _Step(NamedTuple):
     sizes: Ints | int
     cpu_milli: int
     host_bytes: int
+    recut: tuple[Recut, ...] = ()
 
 
 class Free:
@@ -60,6 +66,10 @@ class Free:
         self.size = cards.free_bytes.copy()
         self.cpu_milli, self.host_bytes = _free_of_hosts(cards)
         self.open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
+        """To shares and whole claims; what is in partition mode is for partitions alone."""
+        self.open[np.fromiter(cards.cuts, dtype=np.int64)] = False
+        self.cuts = dict(cards.cuts)
+        """By row, cards in partition mode; pieces that are kept for somebody may lie over others."""
         self.order = mixed_order(len(cards.nodes)) if order is None else order
         self.rank = np.argsort(self.order)
         self.rows = 0
@@ -116,13 +126,40 @@ class Free:
 
     # --- what happened --------------------------------------------------------------------
 
-    def take(self, node: int, rows: Ints, milli: int, sizes: Ints, cpu_milli: int = 0, host_bytes: int = 0) -> None:
-        """Hold that much on each of these cards of the node, and of its processors and main memory."""
-        self._change(_Step(node, rows, -milli, -sizes, -cpu_milli, -host_bytes))
+    def take(
+        self,
+        node: int,
+        rows: Ints,
+        milli: int,
+        sizes: Ints,
+        cpu_milli: int = 0,
+        host_bytes: int = 0,
+        places: tuple[Place, ...] = (),
+    ) -> None:
+        """Hold that much on each of these cards of the node, and of its processors and main memory.
 
-    def give(self, node: int, rows: Ints, milli: int, sizes: Ints, cpu_milli: int = 0, host_bytes: int = 0) -> None:
+        `places`: for partitions, which piece of each card.
+        """
+        self._change(_Step(node, rows, -milli, -sizes, -cpu_milli, -host_bytes, _recut(rows, places, taken=True)))
+
+    def give(
+        self,
+        node: int,
+        rows: Ints,
+        milli: int,
+        sizes: Ints,
+        cpu_milli: int = 0,
+        host_bytes: int = 0,
+        places: tuple[Place, ...] = (),
+    ) -> None:
         """Give back what was taken with the same arguments."""
-        self._change(_Step(node, rows, milli, sizes, cpu_milli, host_bytes))
+        self._change(_Step(node, rows, milli, sizes, cpu_milli, host_bytes, _recut(rows, places, taken=False)))
+
+    def recut(self, changes: Iterable[Recut]) -> None:
+        """Pieces that are taken or given back, and nothing else."""
+        none = np.zeros(0, dtype=np.int64)
+        for one in changes:
+            self._change(_Step(int(self.cards.node[one[0]]), none, 0, 0, 0, 0, (one,)))
 
     def set(self, rows: Ints, milli: Ints, sizes: Ints) -> None:
         """What is free on these cards now, whatever was known; a node is marked changed only where something is."""
@@ -185,6 +222,8 @@ class Free:
             self.milli[rows] += step.milli
             self.size[rows] += step.sizes
             self._flat[self._slot[rows]] = np.where(self.open[rows], self.milli[rows], NO_CARD)
+        for row, place, taken in step.recut:
+            self.cuts[row] = self.cuts[row].plus(place) if taken else self.cuts[row].minus(place)
         if step.cpu_milli or step.host_bytes:
             self.cpu_milli[step.node] += step.cpu_milli
             self.host_bytes[step.node] += step.host_bytes
@@ -222,7 +261,12 @@ def mixed_order(nodes: int) -> Ints:
 
 
 def _undone(step: _Step) -> _Step:
-    return _Step(step.node, step.rows, -step.milli, -step.sizes, -step.cpu_milli, -step.host_bytes)
+    recut = tuple((row, place, not taken) for row, place, taken in step.recut) if step.recut else ()
+    return _Step(step.node, step.rows, -step.milli, -step.sizes, -step.cpu_milli, -step.host_bytes, recut)
+
+
+def _recut(rows: Ints, places: tuple[Place, ...], *, taken: bool) -> tuple[Recut, ...]:
+    return tuple((int(row), place, taken) for row, place in zip(rows, places, strict=True)) if places else ()
 
 
 def _free_of_hosts(cards: Cards) -> tuple[Ints, Ints]:

@@ -53,8 +53,10 @@ class Clearing:
 
 
 def is_movable(job: Running) -> bool:
-    """Jobs that may be preempted; a gang would have to stop as a whole."""
-    return job.preemptible and not job.gang
+    """Jobs that may be preempted; a gang would have to stop as a whole, and a partition frees no card that is wanted
+    whole: what is in partition mode stays cut.
+    """
+    return job.preemptible and not job.gang and job.shape.profile is None
 
 
 def lost_seconds(job: Running, now_ns: int) -> int:

@@ -71,6 +71,8 @@ def _fewer(shape: Shape, free: Free, room: Budget) -> Shape | None:
 
 
 def _smaller(shape: Shape, free: Free, room: Budget) -> Shape | None:
+    if shape.profile is not None:
+        return _smaller_partition(shape, free, room)
     milli, size = _offered(shape, free, room)
     rows = np.flatnonzero(_open_of_kind(shape, free) & (milli > 0) & (size >= MIB))
     if len(rows) == 0:
@@ -80,6 +82,19 @@ def _smaller(shape: Shape, free: Free, room: Budget) -> Shape | None:
     memory = None if shape.memory_bytes is None else int(size[seats].min())
     smaller = replace(shape, gpu_milli=int(milli[seats].min()), memory_bytes=memory, count=len(seats))
     return smaller if smaller != shape and fits(smaller, free, room) else None
+
+
+def _smaller_partition(shape: Shape, free: Free, room: Budget) -> Shape | None:
+    """The largest profile with less compute, or as much and less memory, of which there is a place now."""
+    profiles = dict.fromkeys(profile for cut in free.cards.cuts.values() for profile in cut.profiles)
+    own = [profile.memory_bytes for profile in profiles if profile.name == shape.profile]
+    most = shape.gpu_milli, max(own, default=0)
+    less = [profile for profile in profiles if (profile.gpu_milli, profile.memory_bytes) < most and not profile.media]
+    for profile in sorted(less, key=lambda one: (-one.gpu_milli, -one.memory_bytes, one.name)):
+        smaller = replace(shape, gpu_milli=profile.gpu_milli, profile=profile.name)
+        if fits(smaller, free, room):
+            return smaller
+    return None
 
 
 def _offered(shape: Shape, free: Free, room: Budget) -> tuple[Ints, Ints]:

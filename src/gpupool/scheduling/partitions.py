@@ -1,14 +1,34 @@
 """Which cut of a card to take for a partition: the one that leaves the most useful places.
 
 Cards publish profiles and placements (`model/partition`); this compares what could still be cut afterwards. It knows
-geometry and how much each profile is wanted, not how a partition is made.
+geometry and how much each profile is wanted, not how a partition is made. Cards of one model are cut into few different
+mixes, so what was found is kept, by profiles and mix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from gpupool.model.partition import PartitionProfile, Placement, fits, free_placements
+
+_REMEMBERED = 1 << 15
+"""Answers kept; the boards known to us have fewer than a thousand mixes each."""
+
+Profiles = tuple[PartitionProfile, ...]
+Pieces = tuple[Placement, ...]
+
+
+def named(profiles: Iterable[PartitionProfile], name: str | None) -> PartitionProfile | None:
+    """The profile of that name; None where the card has none."""
+    return next((profile for profile in profiles if profile.name == name), None)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def room(profiles: Profiles, taken: Pieces, name: str) -> int:
+    """How many partitions of that profile could be cut beside `taken`, all at once; 0 where the card has no such."""
+    profile = named(profiles, name)
+    return 0 if profile is None else most(profiles, taken, profile)
 
 
 def most(profiles: Sequence[PartitionProfile], taken: Sequence[Placement], profile: PartitionProfile) -> int:
@@ -54,7 +74,7 @@ def best_cut(
     beside = tuple(taken)
     before = value(profiles, beside, wanted)
     open_places = [place for place in free_placements(profiles, beside) if place.profile == name]
-    losses = [(before - value(profiles, (*beside, place), wanted), -place.start, place) for place in open_places]
+    losses = [(round(before - value(profiles, (*beside, p), wanted), 6), -p.start, p) for p in open_places]
     if not losses:
         return None
     lost, _, place = min(losses)

@@ -72,16 +72,20 @@ class Ranking:
 
 
 class Rankings:
-    """Rankings by shape; only those used last are kept, so that many odd shapes do not cost memory without end."""
+    """Rankings by shape; only those used last are kept, so that many odd shapes do not cost memory without end.
 
-    def __init__(self, free: Free, rater: Rater, kept: int = 512) -> None:
-        self._free, self._rater, self._kept = free, rater, kept
+    `cuts` rates the shapes that are partitions, where there are any.
+    """
+
+    def __init__(self, free: Free, rater: Rater, kept: int = 512, cuts: Rater | None = None) -> None:
+        self._free, self._rater, self._cuts, self._kept = free, rater, cuts, kept
         self._of: OrderedDict[Shape, Ranking] = OrderedDict()
 
     def of(self, shape: Shape) -> Ranking:
         """The shape's ranking, its fit fresh."""
         found = self._of.pop(shape, None)
-        ranking = Ranking(shape, self._free, self._rater) if found is None else found.refresh()
+        rater = self._rater if shape.profile is None or self._cuts is None else self._cuts
+        ranking = Ranking(shape, self._free, rater) if found is None else found.refresh()
         self._of[shape] = ranking
         if len(self._of) > self._kept:
             self._of.popitem(last=False)

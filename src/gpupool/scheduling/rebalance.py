@@ -73,7 +73,7 @@ def rebalance(
 def loads(snapshot: Snapshot, whole: bool = False) -> Ints:
     """Per card what jobs hold of its compute; of best effort what they asked for. Who moves counts where it goes.
 
-    `whole`: what jobs of whole cards alone hold.
+    `whole`: what jobs of whole cards alone hold. Cards in partition mode carry no shares, and so no load.
     """
     load = np.zeros(len(snapshot.cards), dtype=np.int64)
     for kept in snapshot.kept:
@@ -83,6 +83,7 @@ def loads(snapshot: Snapshot, whole: bool = False) -> Ints:
     for job in snapshot.running:
         if job.job not in moving and (job.shape.whole or not whole):
             load[list(job.rows)] += _load(job)
+    load[np.fromiter(snapshot.cards.cuts, dtype=np.int64)] = 0
     return load
 
 

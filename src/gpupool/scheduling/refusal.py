@@ -18,9 +18,10 @@ from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Bools, Cards, Ints
 
-_PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.CPU, Reason.HOST_MEMORY)
+_PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.PLACE, Reason.CPU, Reason.HOST_MEMORY)
 _STATUS = (Reason.DRAINING, Reason.NOT_ADOPTED, Reason.UNHEALTHY)
-_DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), (Reason.LABELS,), (Reason.MODEL,))
+_MODES = (Reason.PROFILE, Reason.PARTITIONED)
+_DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), _MODES, (Reason.LABELS,), (Reason.MODEL,))
 """What dominates: reasons that pass by themselves before those that an operator or the asker must change."""
 
 
@@ -57,6 +58,12 @@ def _no_such_card(fit: Fit, free: Free, known: Iterable[str], asked_memory: str 
     too_small = fit.fixed == CODE[Reason.CARD_TOO_SMALL]
     if too_small.any():
         return _too_large(fit, free, np.flatnonzero(too_small), asked_memory)
+    if (fit.wanted == CODE[Reason.PROFILE]).any():
+        published = [profile.name for cut in free.cards.cuts.values() for profile in cut.profiles]
+        sentence, hint = wording.no_profile(fit.shape, tuple(dict.fromkeys(published)))
+        return _never(fit, free, Reason.PROFILE, sentence, hint)
+    if (cut := int(np.count_nonzero(fit.wanted == CODE[Reason.PARTITIONED]))) > 0:
+        return _never(fit, free, Reason.PARTITIONED, *wording.all_partitioned(fit.shape, cut))
     if (fit.wanted == CODE[Reason.LABELS]).any() or fit.shape.model is None:
         hint = "gpupool gpus -o wide shows each node's labels"
         return _never(fit, free, Reason.LABELS, wording.no_labels(fit.shape), hint)

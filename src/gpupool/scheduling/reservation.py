@@ -136,7 +136,10 @@ def _part(left: dict[int, tuple[int, int]], job: Running) -> Taken | None:
             part = min(milli, left[row][0]), min(size, left[row][1])
             left[row] = left[row][0] - part[0], left[row][1] - part[1]
             parts.append((row, *part))
-    return Taken(*(np.array(column, dtype=np.int64) for column in zip(*parts, strict=True))) if parts else None
+    if not parts:
+        return None
+    columns = [np.array(column, dtype=np.int64) for column in zip(*parts, strict=True)]
+    return Taken(columns[0], columns[1], columns[2])
 
 
 def _given_back(free: Free, own: Sequence[Running]) -> tuple[Columns, Ints]:

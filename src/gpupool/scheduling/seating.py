@@ -16,7 +16,7 @@ from gpupool.scheduling.snapshot import Ints
 
 
 def slots(fit: Fit, free: Free, columns: Columns) -> Ints:
-    """Per card, how many seats of the shape it can take."""
+    """Per card, how many seats of the shape it can take; of partitions at most, since places are not looked at."""
     milli, sizes = np.maximum(columns.milli, 0), np.maximum(columns.sizes, 0)
     if fit.shape.whole:
         found = (columns.milli >= WHOLE) & (columns.sizes >= free.cards.memory_bytes)

@@ -9,7 +9,7 @@ Whoever builds a snapshot (a SQL ledger, Kubernetes objects, a trace) fills the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Gang
+from gpupool.model.partition import PartitionProfile
+from gpupool.model.partition import Placement as Place
 from gpupool.model.quota import WEIGHT, Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.model.topology import Topology
@@ -61,6 +63,23 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A card in partition mode: what it can be cut into (nothing, where nobody can make them), and what is cut now."""
+
+    profiles: tuple[PartitionProfile, ...]
+    taken: tuple[Place, ...] = ()
+    """A valid set, lowest start first."""
+
+    def plus(self, more: Place) -> Cut:
+        return replace(self, taken=tuple(sorted((*self.taken, more))))
+
+    def minus(self, less: Place) -> Cut:
+        """Raises ValueError where that piece is not taken."""
+        at = self.taken.index(less)
+        return replace(self, taken=self.taken[:at] + self.taken[at + 1 :])
+
+
+@dataclass(frozen=True)
 class Cards:
     """Every card of the pool, one column per fact, in a stable order (node, then index)."""
 
@@ -83,6 +102,8 @@ class Cards:
     """From the widest to the narrowest (block, rack)."""
     links: Mapping[int, Topology] = field(default_factory=dict)
     """By node, what joins its cards; a node that is not in it has no known links."""
+    cuts: Mapping[int, Cut] = field(default_factory=dict)
+    """By row, the cards in partition mode: they take partitions alone, and no other card takes one."""
 
     def __len__(self) -> int:
         return len(self.uuids)
@@ -164,6 +185,8 @@ class Running:
     reservation: str | None = None
     leaving_for: str = ""
     """It was told to give its seats back to this job or gang, and is still saving its work."""
+    places: tuple[Place, ...] = ()
+    """Of partitions, which piece of each of `rows`."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +208,14 @@ class Expected:
     counts: tuple[float, ...] = ()
     returned_pct: int = 100
     """Of what is given out, how much comes back while others still come; 0: nothing ends (the pool only fills)."""
+
+    @property
+    def shares(self) -> Expected:
+        """Without partitions, which go to other cards by another rule."""
+        if all(shape.profile is None for shape in self.shapes):
+            return self
+        kept = [pair for pair in zip(self.shapes, self.counts, strict=True) if pair[0].profile is None]
+        return replace(self, shapes=tuple(shape for shape, _ in kept), counts=tuple(count for _, count in kept))
 
 
 @dataclass(frozen=True)

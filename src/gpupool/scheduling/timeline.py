@@ -13,8 +13,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.columns import Columns, Taken
 from gpupool.scheduling.ends import KINDS, SECOND, UNTOLD, Ends, Kind
+from gpupool.scheduling.free import Recut
 from gpupool.scheduling.snapshot import Bools, Cards, Ints, Running
 from gpupool.scheduling.steps import AT, Counts, Steps
 
@@ -57,11 +59,14 @@ class Timeline:
         by_card, by_node = ends.at(now_ns)
         self._cards, self._nodes = Steps(len(cards), by_card), Steps(len(cards.nodes), by_node)
         self._ends = _distinct(by_card[AT])
+        self._pieces: list[tuple[int, int, Place]] = ends.pieces(now_ns)
+        """When each partition comes back, and its row."""
 
     def ends(self, taken: Taken, end_ns: int) -> None:
         """What was just taken is given back then (NEVER: nobody knows)."""
         end_ns = min(end_ns, UNTOLD + self.now_ns)
         self._ends = _with(self._ends, [end_ns])
+        self._pieces += [(end_ns, row, piece) for row, piece in taken.pieces]
         self._cards.add(end_ns, taken.rows, taken.milli, taken.sizes)
         self._nodes.add(end_ns, taken.nodes, taken.cpu_milli, taken.host_bytes)
 
@@ -80,6 +85,12 @@ class Timeline:
         counts = self._counting(self._owners.known(owner), jobs)
         cards = self._cards.low(since_ns, until_ns, counts)
         return Columns(*cards, *self._nodes.low(since_ns, until_ns, counts))
+
+    def recut(self, since_ns: int, until_ns: int) -> list[Recut]:
+        """Of cards in partition mode, the pieces that are back by then, and those held at some time of the window."""
+        back = [(row, piece, False) for end_ns, row, piece in self._pieces if self.now_ns < end_ns <= since_ns]
+        held = (hold.taken.pieces for hold in self.holds if hold.start_ns < until_ns and since_ns < hold.end_ns)
+        return back + [(row, piece, True) for pieces in held for row, piece in pieces]
 
     def spare(self, free: Columns, until_ns: int, owner: str = "") -> Columns:
         """What a claim that starts now and runs until then may take; what is free now where nothing is held."""

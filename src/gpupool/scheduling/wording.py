@@ -99,6 +99,25 @@ def too_many(shape: Shape, most: int, *, all_alike: bool) -> str:
     return f"needs {shape.count} {cards} on one node; no node has more than {most} of them"
 
 
+def no_profile(shape: Shape, published: Sequence[str]) -> tuple[str, str]:
+    """What is missing, and what to do about it."""
+    if not published:
+        hint = "ask for a share:  --gpu 0.5; what a card can be cut into:  gpupool gpus -o wide"
+        return f"no {named(shape)} of this pool can be cut into partitions", hint
+    sentence = f"no {named(shape)} of this pool can be cut into {shape.profile}"
+    return sentence, f"this pool's cards can be cut into {listed(published)}"
+
+
+def all_partitioned(shape: Shape, cards: int) -> tuple[str, str]:
+    """What is in the way of a share or a whole card, and what to do about it."""
+    are = "the only " + named(shape) if cards == 1 else f"all {cards} {named(shape, 'cards')}"
+    verb = "is" if cards == 1 else "are"
+    return (
+        f"{are} of this pool {verb} in partition mode (MIG) and {'takes' if cards == 1 else 'take'} partitions alone",
+        "ask for a partition:  --profile NAME; gpupool gpus -o wide  shows what each card can be cut into",
+    )
+
+
 def small_hosts(shape: Shape, most_cpu: int, most_bytes: int) -> str:
     """`needs 64 processors beside its card; the largest node that could take it has 32`."""
     beside = "its card" if shape.count == 1 else f"its {shape.count} cards"
@@ -175,6 +194,8 @@ def behind(placed: int) -> str:
 
 def needs_card(shape: Shape, seat_bytes: int | None) -> str:
     """The first half of a sentence about one card."""
+    if shape.profile is not None:
+        return f"needs a partition of {_share(shape, seat_bytes)} on one {named(shape)}"
     if shape.whole:
         memory = f" with {format_mib(shape.memory_bytes)}" if shape.memory_bytes else ""
         return f"needs a whole {named(shape)}{memory}"
@@ -192,7 +213,7 @@ def needs_node(shape: Shape, seat_bytes: int | None) -> str:
 
 def _share(shape: Shape, seat_bytes: int | None) -> str:
     best_effort = shape.sharing is Sharing.BEST_EFFORT
-    return format_share(shape.gpu_milli, seat_bytes, best_effort=best_effort)
+    return format_share(shape.gpu_milli, seat_bytes, best_effort=best_effort, profile=shape.profile)
 
 
 def cards_out(counts: Sequence[tuple[Reason, int]], total: int, most: dict[Reason, str]) -> str:
@@ -240,6 +261,9 @@ def _at_most(reason: Reason, most: dict[Reason, str], *, only: bool = False) -> 
 _DOES = {
     Reason.MODEL: ("is of another model", "are of another model"),
     Reason.LABELS: ("is on a node with other labels", "are on nodes with other labels"),
+    Reason.PARTITIONED: ("is in partition mode", "are in partition mode"),
+    Reason.PROFILE: ("has no such profile", "have no such profile"),
+    Reason.PLACE: ("has no free place for it", "have no free place for it"),
     Reason.CARD_TOO_SMALL: ("is too small", "are too small"),
     Reason.UNHEALTHY: ("is not healthy", "are not healthy"),
     Reason.NOT_ADOPTED: ("is not adopted", "are not adopted"),

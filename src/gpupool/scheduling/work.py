@@ -13,6 +13,7 @@ import numpy as np
 
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
+from gpupool.model.partition import Placement as Place
 from gpupool.model.quota import Amount
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.board import Mark as BoardMark
@@ -28,13 +29,17 @@ from gpupool.scheduling.snapshot import Bools, Ints, Kept, Placement, Running, S
 
 @dataclass(frozen=True, eq=False)
 class Seated:
-    """Where one claim sits; `choice` is the number of nodes that it could have had."""
+    """Where one claim sits; `choice` is the number of nodes that it could have had.
+
+    `places`: of partitions, which piece of each card.
+    """
 
     shape: Shape
     node: int
     rows: Ints
     sizes: Ints
     choice: int
+    places: tuple[Place, ...] = ()
 
 
 class Mark(NamedTuple):
@@ -90,8 +95,8 @@ class Work:
         if node is None:
             return None
         rows = affordable(self._order(ranking, node, closed), ranking.fit, room)
-        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)))
-        self.board.take(ranking.fit, node, rows)
+        places = self.board.take(ranking.fit, node, rows)
+        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)), places)
         self.quotas.take(tenant, rows, shape.held_milli, seated.sizes)
         return seated
 
@@ -104,7 +109,7 @@ class Work:
     def hold(self, seated: Iterable[Seated]) -> None:
         """Nobody who comes later in this cycle gets these seats, also where others have not left them yet."""
         for one in seated:
-            self.board.hold(one.shape, one.node, one.rows, one.sizes)
+            self.board.hold(one.shape, one.node, one.rows, one.sizes, one.places)
             self._held.append(one)
 
     def hold_for(self, kept: Kept) -> None:
@@ -131,7 +136,7 @@ class Work:
     def lift(self) -> None:
         """Show again what is held."""
         for one in self._held:
-            self.board.lift(one.shape, one.node, one.rows, one.sizes)
+            self.board.lift(one.shape, one.node, one.rows, one.sizes, one.places)
         self._held.clear()
         self._kept.clear()
 
@@ -192,14 +197,22 @@ def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
 def placement(snapshot: Snapshot, rater: Rater, job: str, seated: Seated, gang: str = "") -> Placement:
     """What the ledger is to write."""
     cards, milli = snapshot.cards, seated.shape.held_milli
-    each = zip(seated.rows.tolist(), seated.sizes.tolist(), strict=True)
-    seats = tuple(Seat(cards.uuids[row], milli, size) for row, size in each)
+    places: Iterable[Place | None] = seated.places or [None] * len(seated.rows)
+    each = zip(seated.rows.tolist(), seated.sizes.tolist(), places, strict=True)
+    seats = tuple(Seat(cards.uuids[row], milli, size, place) for row, size, place in each)
     generations = tuple(cards.generation[seated.rows].tolist())
     name = cards.nodes[seated.node]
-    return Placement(job, name, seats, generations, _why(rater, name, seated.choice, len(seats)), gang)
+    why = _why(rater, name, seated.choice, len(seats)) if not seated.places else _why_cut(name, seated)
+    return Placement(job, name, seats, generations, why, gang)
 
 
 def _why(rater: Rater, node: str, choice: int, seats: int) -> str:
     among = f"{rater.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
     where = f"on its {rater.CARD} card" if seats == 1 else f"on its {rater.CARD} {seats} cards"
     return f"{node} is the {among}; {where}"
+
+
+def _why_cut(node: str, seated: Seated) -> str:
+    among = f"the one of {seated.choice} nodes that fit" if seated.choice > 1 else "the only node that fits"
+    starts = ", ".join(str(place.start) for place in seated.places)
+    return f"{node} is {among} where the cut leaves most; from unit {starts} of its card on"

@@ -68,6 +68,7 @@ def _cut(cards: Cards, keep: Bools, rows: Bools) -> Cards:
         hosts=hosts or None,
         levels=tuple(replace(level, of_node=level.of_node[keep]) for level in cards.levels),
         links={int(number[node]): links for node, links in cards.links.items() if keep[node]},
+        cuts={int(np.count_nonzero(rows[:row])): cut for row, cut in cards.cuts.items() if rows[row]},
     )
 
 
@@ -89,6 +90,7 @@ def _joined(left: Cards, more: Cards) -> Cards:
         generation=_both(left.generation, more.generation),
         hosts=left.hosts and _more_hosts(left.hosts, more),
         levels=tuple(_more_level(level, len(more.nodes)) for level in left.levels),
+        cuts={**left.cuts, **{len(left) + row: cut for row, cut in more.cuts.items()}},
     )
 
 

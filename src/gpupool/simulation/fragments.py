@@ -43,8 +43,8 @@ class Fragmentation:
     """The measure over one pool, for the typical classes of what is expected; `look` reads what is free now."""
 
     def __init__(self, cards: Cards, expected: Expected) -> None:
-        self.classes = typical(histogram(expected))
-        self._open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
+        self.classes = typical(histogram(expected.shares))
+        self._open = _open(cards)
         self._allowed = [_allowed(models, cards) & self._open for models in self.classes.models]
 
     def look(self, cards: Cards) -> Fragments:
@@ -73,7 +73,7 @@ def _allowed(models: str, cards: Cards) -> Bools:
 def largest_milli(cards: Cards, whole: Ints) -> int:
     """The largest claim on one node that would start now: whole cards, or where none is free the largest share."""
     most = int(whole.max(initial=0))
-    return most * WHOLE if most else int(cards.free_milli.max(initial=0))
+    return most * WHOLE if most else int(cards.free_milli[_open(cards)].max(initial=0))
 
 
 def whole_by_node(cards: Cards) -> Ints:
@@ -83,8 +83,15 @@ def whole_by_node(cards: Cards) -> Ints:
 
 def untouched(cards: Cards) -> Bools:
     free: Bools = (cards.free_milli >= WHOLE) & (cards.free_bytes >= cards.memory_bytes)
-    free &= cards.status == CARD_STATUS.index(CardStatus.OPEN)
+    free &= _open(cards)
     return free
+
+
+def _open(cards: Cards) -> Bools:
+    """To shares and whole claims: cards in partition mode are for partitions alone."""
+    found: Bools = cards.status == CARD_STATUS.index(CardStatus.OPEN)
+    found[np.fromiter(cards.cuts, dtype=np.int64)] = False
+    return found
 
 
 def _count(cards: Cards, chosen: Bools) -> Ints:

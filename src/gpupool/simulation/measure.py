@@ -21,7 +21,7 @@ from gpupool.simulation.replay import Outcome
 from gpupool.simulation.trace import NS
 from gpupool.simulation.world import Job, World
 
-KINDS = ("share", "card", "cards", "gang", "no card")
+KINDS = ("share", "partition", "card", "cards", "gang", "no card")
 POINTS = 240
 """Of a timeline over the window; when it grows beyond twice as many, every second one goes."""
 _HOUR_MILLI = 3600 * NS * WHOLE
@@ -34,6 +34,8 @@ def kind_of(job: Job) -> str:
         return "gang"
     if not job.shape.count:
         return "no card"
+    if job.shape.profile is not None:
+        return "partition"
     return "share" if not job.shape.whole and job.shape.count == 1 else "card" if job.shape.count == 1 else "cards"
 
 

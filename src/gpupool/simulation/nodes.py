@@ -1,7 +1,8 @@
 """The machines of a simulated pool: a description as `gpupool up --sim` takes it, or a table of nodes.
 
 The table's columns are those of the openb trace: `sn`, `gpu` (cards), `model`, and, where it is known, `cpu_milli`,
-`memory_mib` (main memory), `gpu_memory_mib`. What a simulation runs on is decided here; how it runs is not known.
+`memory_mib` (main memory), `gpu_memory_mib`; `partitioned` says that a node's cards are in partition mode (1). What a
+simulation runs on is decided here; how it runs is not known.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from pathlib import Path
 from gpupool.base.errors import BadTrace
 from gpupool.base.units import GIB, MIB
 from gpupool.model.catalogue import CATALOGUE, find_model
+from gpupool.model.partition import PartitionProfile
 from gpupool.probes.contract import Machine
+from gpupool.probes.mig_tables import boards_text, mig_profiles
 from gpupool.probes.simulated import parse_sim
 from gpupool.simulation.columns import Row, rows
 from gpupool.simulation.trace import Node
 
 REQUIRED = ("sn", "gpu", "model")
-OPTIONAL = ("cpu_milli", "memory_mib", "gpu_memory_mib")
+OPTIONAL = ("cpu_milli", "memory_mib", "gpu_memory_mib", "partitioned")
 UNKNOWN_MIB = 32 * 1024
 """Memory of a card whose model nobody knows and whose table does not say: it matters to jobs that ask for memory."""
 _MOST_CARDS = 1024
@@ -47,7 +50,8 @@ def of_machine(machine: Machine) -> Node:
     """A described machine as a node of a trace."""
     cards = tuple((device.model, device.memory_bytes) for device in machine.devices)
     cpu = None if machine.cpu_count is None else machine.cpu_count * 1000
-    return Node(machine.name, cards, cpu, machine.memory_bytes)
+    profiles = {place: device.profiles for place, device in enumerate(machine.devices) if device.partitioned}
+    return Node(machine.name, cards, cpu, machine.memory_bytes, profiles=profiles)
 
 
 def read_text(path: str) -> str:
@@ -71,7 +75,15 @@ def _node(row: Row) -> Node:
         ((model, known * MIB),) * count,
         None if cpu < 0 else cpu,
         None if host < 0 else host * MIB,
+        profiles=dict.fromkeys(range(count), _profiles(row, model)) if row.integer("partitioned", 0, 1, 0) else {},
     )
+
+
+def _profiles(row: Row, model: str) -> tuple[PartitionProfile, ...]:
+    found = mig_profiles(find_model(model, tuple(CATALOGUE)) or model)
+    if not found:
+        raise row.wrong("partitioned", f"what a {model} can be cut into is not known; of these it is: {boards_text()}")
+    return found
 
 
 def _size(row: Row, model: str) -> int:

@@ -13,6 +13,7 @@ from gpupool.scheduling.snapshot import Snapshot, TenantView
 from gpupool.simulation.fragments import expected_of
 from gpupool.simulation.measure import Figures, Meter
 from gpupool.simulation.parallel import Tell, run_all
+from gpupool.simulation.partitioned import resolved
 from gpupool.simulation.replay import Replay
 from gpupool.simulation.synthetic import Parameters, described, generate
 from gpupool.simulation.trace import Node, Trace
@@ -83,9 +84,9 @@ def live(case: Case, tell: Tell) -> Life:
 
 def trace_of(question: Question, seed: int) -> Trace:
     if question.trace is not None:
-        return question.trace
+        return resolved(question.trace, question.nodes)
     assert question.synthetic is not None
-    return generate(replace(question.synthetic, seed=seed), question.shapes)
+    return resolved(generate(replace(question.synthetic, seed=seed), question.shapes), question.nodes)
 
 
 def beginning(trace: Trace, nodes: Sequence[Node], policy: str) -> Snapshot:

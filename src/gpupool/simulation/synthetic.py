@@ -24,6 +24,8 @@ _SHARES = ((100, 14), (200, 18), (250, 12), (300, 14), (500, 24), (700, 8), (800
 """(milli-devices, how often)."""
 _SEVERAL = ((2, 50), (4, 35), (8, 15))
 _GANGS = ((2, 50), (4, 35), (8, 15))
+_PARTITIONS = ((1, 50), (2, 25), (3, 15), (4, 10))
+"""(slices, how often), by the short names `1g` to `4g`; a slice is about a seventh of a card."""
 _LIMITS = (900, 3600, 4 * 3600, 12 * 3600)
 MOST_JOBS = 1_000_000
 
@@ -51,7 +53,8 @@ class Parameters:
     one_card_pct: int = 40
     several_pct: int = 7
     gang_pct: int = 3
-    """How many of a hundred jobs are a share, one card, several cards of a node, a gang: together 100."""
+    partition_pct: int = 0
+    """How many of a hundred jobs are a share, one card, several cards of a node, a gang, a partition: together 100."""
     low_pct: int = 20
     high_pct: int = 5
     """Jobs of low and of high priority; those of low priority may be preempted."""
@@ -100,6 +103,7 @@ def described(parameters: Parameters) -> dict[str, int]:
     return asdict(parameters)
 
 
+_KINDS = ("share_pct", "one_card_pct", "several_pct", "gang_pct", "partition_pct")
 _BOUNDS = {
     "seed": (0, 2**32),
     "days": (1, 3660),
@@ -120,12 +124,10 @@ def _check(parameters: Parameters) -> None:
         low, high = _BOUNDS.get(name, (0, 100))
         if not low <= value <= high:
             raise BadTrace(f"synthetic: {name}={value} is not from {low} to {high}")
-    kinds = (parameters.share_pct, parameters.one_card_pct, parameters.several_pct, parameters.gang_pct)
+    kinds = [getattr(parameters, name) for name in _KINDS]
     if sum(kinds) != 100:
         said = " + ".join(map(str, kinds))
-        raise BadTrace(
-            f"synthetic: share_pct + one_card_pct + several_pct + gang_pct is {said} = {sum(kinds)}, not 100"
-        )
+        raise BadTrace(f"synthetic: {' + '.join(_KINDS)} is {said} = {sum(kinds)}, not 100")
     if parameters.low_pct + parameters.high_pct > 100:
         raise BadTrace(f"synthetic: low_pct + high_pct is {parameters.low_pct + parameters.high_pct}, more than 100")
 
@@ -165,8 +167,11 @@ def _job(parameters: Parameters, draw: random.Random, number: int, shapes: Seque
 
 
 def _shape(parameters: Parameters, draw: random.Random) -> tuple[Shape, int]:
-    """(shape, members): a share, a card, several cards, or a gang of one or more cards each."""
+    """(shape, members): a share, a card, several cards, a gang of one or more cards each, or a partition."""
     kind = _of_hundred(draw)
+    if kind >= 100 - parameters.partition_pct:
+        slices = _one_of(_PARTITIONS, draw)
+        return Shape(slices * WHOLE // 7, profile=f"{slices}g"), 1
     if kind < parameters.share_pct:
         return Shape(_one_of(_SHARES, draw)), 1
     if kind < parameters.share_pct + parameters.one_card_pct:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from gpupool.base.errors import BadTrace
 from gpupool.base.units import GIB, MIB, WHOLE
 from gpupool.model.claim import Shape, Sharing
+from gpupool.model.partition import PartitionProfile
 from gpupool.model.quota import Quota
 from gpupool.simulation.columns import Row, rows
 
@@ -45,13 +46,17 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Node:
-    """One machine: its cards as (model, memory bytes); processors and main memory where they are known."""
+    """One machine: its cards as (model, memory bytes); processors and main memory where they are known.
+
+    `profiles`: by place in `cards`, those in partition mode and what they can be cut into.
+    """
 
     name: str
     cards: tuple[tuple[str, int], ...]
     cpu_milli: int | None = None
     host_bytes: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[int, tuple[PartitionProfile, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ OPTIONAL = (
     "gang",
     "members",
     "preemptible",
+    "profile",
 )
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
@@ -129,12 +135,13 @@ def _check_gangs(name: str, arrivals: Iterable[Arrival]) -> None:
 
 
 def write_csv(trace: Trace) -> str:
-    """The trace in our own columns: what `read_csv` reads back."""
+    """The trace in our own columns: what `read_csv` reads back. Without partitions the last column is left out."""
+    width = len(COLUMNS) if any(one.shape.profile for one in trace.arrivals) else len(COLUMNS) - 1
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(COLUMNS[:width])
     for one in trace.arrivals:
-        writer.writerow(_cells(one, trace.weights.get(one.tenant, 1)))
+        writer.writerow(_cells(one, trace.weights.get(one.tenant, 1))[:width])
     return out.getvalue()
 
 
@@ -142,7 +149,7 @@ def _cells(one: Arrival, weight: int) -> tuple[object, ...]:
     shape = one.shape
     return (
         _seconds(one.at_ns),
-        shape.gpu_milli,
+        shape.gpu_milli if shape.profile is None else "",
         _seconds(one.run_ns),
         one.job,
         shape.count,
@@ -158,6 +165,7 @@ def _cells(one: Arrival, weight: int) -> tuple[object, ...]:
         one.gang,
         one.members,
         int(one.preemptible),
+        shape.profile or "",
     )
 
 
@@ -183,6 +191,9 @@ def _arrival(row: Row, number: int) -> Arrival:
 
 
 def _shape(row: Row) -> Shape:
+    profile = row.text("profile") or None
+    if profile is not None:
+        return _partition(row, profile)
     milli = row.integer("gpu_milli", 0, WHOLE)
     cards = row.integer("cards", 0, MOST_CARDS, 1 if milli else 0)
     sharing = row.text("sharing", Sharing.FIXED)
@@ -193,3 +204,15 @@ def _shape(row: Row) -> Shape:
     size = row.integer("gpu_memory_mib", 0, GIB, 0) * MIB
     cpu, host = row.integer("cpu_milli", 0, 10**9, 0), row.integer("host_mib", 0, GIB, 0) * MIB
     return Shape(milli, size or None, cards, row.text("model") or None, (), Sharing(sharing), cpu, host)
+
+
+def _partition(row: Row, profile: str) -> Shape:
+    """A partition: how much it is of a card, the nodes say (`partitioned.resolved`)."""
+    for column in ("gpu_milli", "gpu_memory_mib"):
+        if row.text(column) not in ("", "0"):
+            raise row.wrong(column, f"a partition ({profile}) has the size of its profile: leave it empty")
+    if row.text("sharing", Sharing.FIXED) != Sharing.FIXED:
+        raise row.wrong("sharing", f"a partition ({profile}) is its holder's alone: leave it empty")
+    cpu, host = row.integer("cpu_milli", 0, 10**9, 0), row.integer("host_mib", 0, GIB, 0) * MIB
+    count = row.integer("cards", 1, MOST_CARDS, 1)
+    return Shape(0, None, count, row.text("model") or None, cpu_milli=cpu, host_bytes=host, profile=profile)

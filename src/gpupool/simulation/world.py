@@ -20,6 +20,7 @@ from gpupool.scheduling.runs import Register
 from gpupool.scheduling.snapshot import (
     Cards,
     ClassKey,
+    Cut,
     Hosts,
     Ints,
     Placement,
@@ -64,8 +65,14 @@ class World:
             free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
         )
         columns = (cards.free_milli.copy(), cards.free_bytes.copy(), cards.generation.copy())
+        self._cuts = dict(cards.cuts)
         self.cards = replace(
-            cards, free_milli=columns[0], free_bytes=columns[1], generation=columns[2], hosts=hosts or None
+            cards,
+            free_milli=columns[0],
+            free_bytes=columns[1],
+            generation=columns[2],
+            hosts=hosts or None,
+            cuts=self._cuts,
         )
         self.tenants = dict(snapshot.tenants)
         self.running: dict[str, Job] = dict(jobs or {})
@@ -102,6 +109,7 @@ class World:
             free_milli=self.cards.free_milli.copy(),
             free_bytes=self.cards.free_bytes.copy(),
             generation=self.cards.generation.copy(),
+            cuts=dict(self._cuts),
         )
         for key in self._queue:
             if key not in self._waiting:
@@ -148,6 +156,7 @@ class World:
             preemptible=job.preemptible,
             gang=key.gang,
             reservation=key.reservation,
+            places=tuple(seat.partition for seat in placement.seats if seat.partition is not None),
         )
         job.node, job.starts = self._node[placement.node], job.starts + 1
         self.running[job.id] = job
@@ -179,6 +188,8 @@ class World:
             self.cards.free_milli[row] -= sign * milli
             self.cards.free_bytes[row] -= sign * size
             self.cards.generation[row] += 1
+        for row, piece in zip(run.rows, run.places, strict=True) if run.places else ():
+            self._cuts[row] = self._cuts[row].plus(piece) if sign > 0 else self._cuts[row].minus(piece)
         if self.cards.hosts is not None:
             self.cards.hosts.free_cpu_milli[job.node] -= sign * run.shape.cpu_milli
             self.cards.hosts.free_memory_bytes[job.node] -= sign * run.shape.host_bytes
@@ -230,6 +241,11 @@ def columns_of(nodes: Sequence[Node]) -> Cards:
         free_bytes=sizes.copy(),
         generation=np.ones(len(flat), dtype=np.int64),
         hosts=_hosts(nodes),
+        cuts={
+            row: Cut(nodes[number].profiles[index])
+            for row, (number, index, *_) in enumerate(flat)
+            if index in nodes[number].profiles
+        },
     )
 
 

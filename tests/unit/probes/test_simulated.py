@@ -46,6 +46,28 @@ def test_what_people_type_becomes_machines(spec: str, machines: list[dict[str, i
     assert shapes(spec) == machines
 
 
+@pytest.mark.parametrize(
+    ("spec", "modes"),
+    [
+        ("2xH200:mig", [[True, True]]),
+        ("2x1xA30:mig", [[True], [True]]),
+        ("1xH200:mig+2xT4", [[True, None, None]]),
+        ("8xH100:mig,L40S", [[True] * 8, [None]]),
+        ("8xH100", [[None] * 8]),
+    ],
+)
+def test_cards_can_be_in_partition_mode(spec: str, modes: list[list[bool | None]]) -> None:
+    machines = parse_sim(spec)
+    assert [[device.partitioned for device in machine.devices] for machine in machines] == modes
+    assert all(device.profiles for machine in machines for device in machine.devices if device.partitioned)
+
+
+def test_partition_mode_of_a_card_that_cannot_be_cut_is_refused_with_those_that_can() -> None:
+    with pytest.raises(BadMachine, match="what a T4 can be cut into is not known") as caught:
+        parse_sim("2xT4:mig")
+    assert "A30" in caught.value.hint
+
+
 @pytest.mark.parametrize("spec", ["0xH200", "-1xH200", "0x8xH200", "2x0xH200", "2x-8xH200", "4xL40S+0xT4"])
 def test_a_count_below_one_is_refused(spec: str) -> None:
     with pytest.raises(BadMachine, match="at least one card"):

@@ -70,7 +70,10 @@ def test_limits_are_never_below_what_a_job_takes() -> None:
         ("day=3", "synthetic has no parameter 'day'"),
         ("days=0", "synthetic: days=0 is not from 1 to 3660"),
         ("days=-1", "synthetic: days is a whole number, not '-1'"),
-        ("share_pct=60", "share_pct + one_card_pct + several_pct + gang_pct is 60 + 40 + 7 + 3 = 110, not 100"),
+        (
+            "share_pct=60",
+            "share_pct + one_card_pct + several_pct + gang_pct + partition_pct is 60 + 40 + 7 + 3 + 0 = 110, not 100",
+        ),
         ("low_pct=60,high_pct=50", "low_pct + high_pct is 110, more than 100"),
     ],
 )
