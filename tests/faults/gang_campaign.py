@@ -59,7 +59,7 @@ class GangLoad(Load):
         if not moves:
             return
         try:
-            body = {"moves": [{"job": move["job"], "cards": move["cards"]} for move in moves]}
+            body = {"moves": [{key: move[key] for key in ("job", "cards", "generations")} for move in moves]}
             answer_of(api, "POST", "defrag/moves", body)
         except (Refused, NotFound, WrongState, Conflict):
             return  # the pool is another one by now

@@ -6,13 +6,14 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import Conflict, StaleGeneration, Unavailable
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
-from tests.faults.steps import BOTH, arm, check_at_rest, job_body, run_times, states_of
+from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
 
 pytestmark = pytest.mark.root
 WHOLE = {"shape": {"gpu_milli": 1000}}
@@ -47,10 +48,16 @@ def moving(pool: FaultPool) -> str:
     return other
 
 
-def move(pool: FaultPool, card: str) -> None:
+def body_of(pool: FaultPool, card: str) -> dict[str, Any]:
+    """A move to the card as it is now."""
     (job,) = pool.rows("SELECT public_id FROM jobs WHERE name = 'the-job'")
+    (row,) = pool.rows("SELECT generation FROM devices WHERE uuid = ?", card)
+    return {"moves": [{"job": job["public_id"], "cards": [card], "generations": [row["generation"]]}]}
+
+
+def move(pool: FaultPool, card: str) -> None:
     with pool.api() as api, contextlib.suppress(Unavailable):
-        api.request("POST", "defrag/moves", {"moves": [{"job": job["public_id"], "cards": [card]}]})
+        api.request("POST", "defrag/moves", body_of(pool, card))
 
 
 @BOTH
@@ -86,6 +93,46 @@ def test_a_job_that_moves_stays_or_gets_the_very_seats_that_were_kept_for_it(
     until(lambda: states_of(pool, "%") == ["stopped", "done", "done"], "every job's end")
     assert run_times(pool) == 4
     check_at_rest(pool)
+
+
+@BOTH
+def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(pool: FaultPool, step: str) -> None:
+    arm(pool, step, "job.moving")
+    card = moving(pool)
+    asked = body_of(pool, card)
+    killed_by(pool, "POST", "defrag/moves", asked)
+    pool.up()
+    with pool.api() as api:
+        if step == "before-commit":
+            assert len(answer_of(api, "POST", "defrag/moves", asked)["moving"]) == 1
+        else:
+            with pytest.raises(Conflict):
+                answer_of(api, "POST", "defrag/moves", asked)
+    until(lambda: seated(pool, "the-job") == [card], "the job on its new card")
+    until(lambda: states_of(pool) == ["running"], "its second start")
+    with pool.api() as api, pytest.raises(StaleGeneration):
+        answer_of(api, "POST", "defrag/moves", asked)
+    with pool.api() as api:
+        api.request("POST", "jobs/the-job/stop", {"grace_seconds": 0})
+    until(lambda: states_of(pool, "%") == ["stopped"], "its end")
+    assert run_times(pool) == 2
+    check_at_rest(pool)
+
+
+def test_a_plan_from_before_a_crash_is_refused_where_a_card_has_changed_since(pool: FaultPool) -> None:
+    pool.up()
+    card = moving(pool)
+    asked = body_of(pool, card)
+    with pool.api() as api:
+        api.request("POST", "jobs", job_body(pool, "exit 0") | {"name": "passing", **WHOLE})
+    until(lambda: states_of(pool, "passing") == ["done"], "the end of a job that had the card meanwhile")
+    pool.kill_server()
+    pool.up()
+    with pool.api() as api, pytest.raises(StaleGeneration, match="has changed since the plan was made"):
+        answer_of(api, "POST", "defrag/moves", asked)
+    assert (states_of(pool), seated(pool, "the-job") == [card]) == (["running"], False)
+    move(pool, card)
+    until(lambda: seated(pool, "the-job") == [card], "the job on its new card")
 
 
 def reserve(pool: FaultPool, begins_in_seconds: float) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.wire.defrag import MoveIn, MovesIn
+from gpupool.wire.defrag import MovesIn
 from gpupool.wire.jobs import ShapeIn
 from gpupool.wire.reservations import ReservationIn
 from tests.faults.scheduling_invariants import promises
@@ -26,7 +26,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     for item in made.work():
         made.report(item, "running", started_ns=5)
         free.remove(made.job(item.job).seats[0].uuid)
-    made.allocations.move(MovesIn(moves=[MoveIn(job=made.job("moves").id, cards=free)]))
+    made.allocations.move(MovesIn(moves=[made.move_to("moves", *free)]))
     yield made
     made.close()
 

@@ -11,12 +11,14 @@ import gpupool.allocations.tables  # registers the tables
 from gpupool.allocations.service import Allocations
 from gpupool.base.units import GIB
 from gpupool.fleet.service import Fleet
+from gpupool.fleet.tables import devices
 from gpupool.metering.service import Metering
 from gpupool.model.tenant import Principal, Role
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.tables import metadata, pool
 from gpupool.tenancy.service import Tenancy
+from gpupool.wire.defrag import MoveIn
 from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobIn, JobOut, LaunchIn, ShapeIn
 
@@ -83,6 +85,13 @@ class House:
         job = self.job(name)
         item = next(item for item in self.work() if item.job == job.id)
         assert self.report(item, "ended", **{"exit_code": 0, **more}) == []
+
+    def move_to(self, name: str, *cards: str) -> MoveIn:
+        """A move of the job to these cards as they are now."""
+        with self.store.read() as connection:
+            rows = connection.execute(sa.select(devices.c.uuid, devices.c.generation)).all()
+        generation = {row.uuid: row.generation for row in rows}
+        return MoveIn(job=self.job(name).id, cards=list(cards), generations=[generation[card] for card in cards])
 
     def member(self, name: str, tenant: str, role: Role = Role.USER) -> Principal:
         from gpupool.wire.people import UserIn

@@ -101,6 +101,7 @@ def _told(store: Store, snapshot: Snapshot, moves: Sequence[Move]) -> list[MoveO
             node=move.node,
             devices=[named[uuids[row]] for row in move.rows],
             cards=[uuids[row] for row in move.rows],
+            generations=snapshot.cards.generation[list(move.rows)].tolist(),
             lost_seconds=move.lost_seconds,
         )
         for move in moves

@@ -77,6 +77,15 @@ _TAKE_CARD = (
         generation=devices.c.generation + 1,
     )
 )
+_NAME_CARD = (
+    devices.update()
+    .where(
+        devices.c.uuid == sa.bindparam("card"),
+        devices.c.generation == sa.bindparam("read"),
+        devices.c.state == DeviceState.ADOPTED,
+    )
+    .values(generation=devices.c.generation + 1)
+)
 _FREE_CARD = (
     devices.update()
     .where(devices.c.id == sa.bindparam("card"))
@@ -346,6 +355,17 @@ def resize(
 
 def _less(change: Resize) -> dict[str, int]:
     return {"milli": change.milli_before - change.milli, "bytes": change.size_before - change.size, "shares": 0}
+
+
+def name_cards(write: Write, read: Mapping[str, int]) -> tuple[CardNote, ...]:
+    """Cards of which something is kept from now on, by the generation that was read of each; as they are then.
+
+    So no other plan that has read them before can be written any more. Raises StaleGeneration and leaves nothing.
+    """
+    rows = [{"card": uuid, "read": generation} for uuid, generation in read.items()]
+    if rows and write.execute(_NAME_CARD, rows).rowcount != len(rows):
+        raise StaleGeneration("a card changed since the plan was made", hint="plan again")
+    return read_cards(write.connection, read)
 
 
 def hold(write: Write, by_tenant: dict[int, Counter[str]]) -> tuple[Row, ...]:

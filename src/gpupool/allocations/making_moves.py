@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpupool.allocations.mirror import Mirror
-from gpupool.allocations.moving import move
+from gpupool.allocations.moving import To, move
 from gpupool.allocations.placing import Placer
-from gpupool.base.errors import Conflict, NotFound, WrongState
+from gpupool.base.errors import BadInput, Conflict, NotFound, StaleGeneration, WrongState
 from gpupool.base.units import format_share
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.moves import free_beside_kept, is_movable
-from gpupool.scheduling.snapshot import Running, Snapshot
+from gpupool.scheduling.snapshot import Ints, Running, Snapshot
 from gpupool.scheduling.spare import Spare
 from gpupool.store.database import Store
 from gpupool.wire.defrag import MoveIn, MovesIn, MovesOut
@@ -25,14 +25,16 @@ AGAIN = "gpupool defrag  or  gpupool rebalance  plans anew"
 def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn) -> MovesOut:
     """Make these moves, all or none: seats are kept for every job before any of them is told to leave.
 
-    Raises NotFound, WrongState and Conflict where the pool is not any more what the plan was made for.
+    Raises NotFound, WrongState, Conflict and StaleGeneration where the pool is not any more what the plan was made for.
     """
-    with placer.standing_still() as snapshot:
-        seats = _Seating(snapshot, store.clock.now_ns()).all(asked.moves)
+    cards = {uuid for one in asked.moves for uuid in one.cards}
+    with placer.standing_still(cards) as snapshot:
+        wanted = _Seating(snapshot, store.clock.now_ns()).all(asked.moves)
         with store.write() as write:
-            moving = move(write, seats)
+            moving, notes = move(write, wanted)
+            write.note(lambda: mirror.note_cards(notes))
             write.note(lambda: mirror.note_moving(moving))
-    return MovesOut(moving=list(moving), ended=[job for job in seats if job not in moving])
+    return MovesOut(moving=list(moving), ended=[job for job in wanted if job not in moving])
 
 
 class _Seating:
@@ -44,7 +46,7 @@ class _Seating:
         self._spare = Spare(snapshot, self._free, now_ns)
         self._at = {uuid: row for row, uuid in enumerate(snapshot.cards.uuids)}
 
-    def all(self, moves: Sequence[MoveIn]) -> dict[str, tuple[Seat, ...]]:
+    def all(self, moves: Sequence[MoveIn]) -> dict[str, To]:
         return {one.job: self._seated(self._movable(one.job), one) for one in moves}
 
     def _movable(self, name: str) -> Running:
@@ -55,18 +57,29 @@ class _Seating:
             raise WrongState(f"job {name} may not be moved: it is not preemptible, or leaves already", hint=AGAIN)
         return job
 
-    def _seated(self, job: Running, asked: MoveIn) -> tuple[Seat, ...]:
+    def _seated(self, job: Running, asked: MoveIn) -> To:
         rows = np.array([self._row(uuid) for uuid in asked.cards], dtype=np.int64)
         fit, nodes = Fit(job.shape, self._free), set(self._free.cards.node[rows].tolist())
         if len(nodes) != 1 or not len(set(asked.cards)) == len(rows) == job.shape.count:
             wanted = f"{job.shape.count} different cards of one node"
             raise Conflict(f"job {job.job} needs {wanted}, not {', '.join(asked.cards)}", hint=AGAIN)
+        self._check_read(asked, rows)
         takes = (fit.why == FITS) & self._spare.leaves_held(job, fit)
         for row in rows[~takes[rows]]:
             raise Conflict(self._no_room(job, int(row), int(fit.need[row])), hint=AGAIN)
         milli = job.shape.held_milli
         self._free.take(nodes.pop(), rows, milli, fit.need[rows], job.shape.cpu_milli, job.shape.host_bytes)
-        return tuple(Seat(uuid, milli, int(fit.need[row])) for uuid, row in zip(asked.cards, rows, strict=True))
+        seats = tuple(Seat(uuid, milli, int(fit.need[row])) for uuid, row in zip(asked.cards, rows, strict=True))
+        return To(seats, tuple(asked.generations))
+
+    def _check_read(self, asked: MoveIn, rows: Ints) -> None:
+        now = self._free.cards.generation[rows].tolist()
+        if len(asked.generations) != len(now):
+            raise BadInput(f"{len(now)} cards are named with {len(asked.generations)} generations", hint=AGAIN)
+        for uuid, read, is_now in zip(asked.cards, asked.generations, now, strict=True):
+            if read != is_now:
+                changed = f"card {uuid} has changed since the plan was made"
+                raise StaleGeneration(f"{changed}: generation {read} was read, it is {is_now} now", hint=AGAIN)
 
     def _row(self, uuid: str) -> int:
         if uuid not in self._at:

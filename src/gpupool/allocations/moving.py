@@ -6,10 +6,14 @@ the job sits on them or has ended, whatever dies meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
 import sqlalchemy as sa
 
+from gpupool.allocations.ledger import name_cards
+from gpupool.allocations.notes import CardNote
 from gpupool.allocations.tables import IS_LIVE, jobs
 from gpupool.allocations.together import PREEMPTION_GRACE_SECONDS, stop_working, told
 from gpupool.model.allocation import Seat
@@ -30,13 +34,29 @@ def read_moving(connection: sa.Connection) -> dict[str, tuple[Seat, ...]]:
     return {row.public_id: tuple(Seat(*seat) for seat in row.moving_to or ()) for row in connection.execute(query)}
 
 
-def move(write: Write, moves: Mapping[str, tuple[Seat, ...]]) -> dict[str, tuple[Seat, ...]]:
-    """Ask these jobs to save their work and go to those seats; those of them that still can. Idempotent."""
+@dataclass(frozen=True)
+class To:
+    """Seats that a job is moved to; `generations` are those of their cards' rows as they were read."""
+
+    seats: tuple[Seat, ...]
+    generations: tuple[int, ...]
+
+
+def move(write: Write, moves: Mapping[str, To]) -> tuple[dict[str, tuple[Seat, ...]], tuple[CardNote, ...]]:
+    """Ask these jobs to save their work and go to those seats; those of them that still can, and their cards then.
+
+    All or nothing, as for a grant: raises StaleGeneration where a card is not the one that was read. Idempotent.
+    """
     ids = {row.public_id: row.id for row in write.execute(_MAY_MOVE, {"jobs": list(moves)})}
+    notes = name_cards(write, dict(chain.from_iterable(_read(moves[job]) for job in ids)))
     for job, key in ids.items():
-        kept = [[seat.device, seat.gpu_milli, seat.memory_bytes] for seat in moves[job]]
+        kept = [[seat.device, seat.gpu_milli, seat.memory_bytes] for seat in moves[job].seats]
         write.execute(jobs.update().where(jobs.c.id == key).values(moving_to=kept, leaving_for=job))
     asked = stop_working(write, list(ids.values()), "moved", PREEMPTION_GRACE_SECONDS)
     for job in asked:
-        told("job.moving", write, [job], {"cards": [seat.device for seat in moves[job]]})
-    return {job: moves[job] for job in asked}
+        told("job.moving", write, [job], {"cards": [seat.device for seat in moves[job].seats]})
+    return {job: moves[job].seats for job in asked}, notes
+
+
+def _read(to: To) -> Iterator[tuple[str, int]]:
+    return zip((seat.device for seat in to.seats), to.generations, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -223,11 +223,19 @@ class Placer:
                 self._mirror.load_tenants(connection)
 
     @contextmanager
-    def standing_still(self) -> Iterator[Snapshot]:
-        """The pool as it is now, with what is promised; nothing is placed until the block ends."""
+    def standing_still(self, cards: Collection[str] = ()) -> Iterator[Snapshot]:
+        """The pool as it is now, with what is promised; nothing is placed until the block ends.
+
+        Where the block finds its plan for these cards stale, they are read anew for whoever plans next.
+        """
         with self._cycle_lock:
             self.refresh()
-            yield self._snapshot()
+            try:
+                yield self._snapshot()
+            except StaleGeneration:
+                counters.decisions.conflict()
+                self._look_at(cards)
+                raise
         self._now()
 
     def seen(self) -> Snapshot:
@@ -365,7 +373,9 @@ class Placer:
         if self._stale > 1:
             self.load()
             return
-        uuids = {seat.device for placement in plan.placements for seat in placement.seats}
+        self._look_at({seat.device for placement in plan.placements for seat in placement.seats})
+
+    def _look_at(self, uuids: Collection[str]) -> None:
         with self._store.read() as connection:
             self._mirror.note_cards(read_cards(connection, uuids))
 

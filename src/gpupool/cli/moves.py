@@ -65,7 +65,7 @@ def show_and_apply(
 
 def _apply(options: argparse.Namespace, context: Context, moves: list[dict[str, Any]]) -> dict[str, Any]:
     confirm([f"stop {many(len(moves), 'job')} and start {'it' if len(moves) == 1 else 'them'} again"], yes=options.yes)
-    asked = [{"job": move["job"], "cards": move["cards"]} for move in moves]
+    asked = [{key: move[key] for key in ("job", "cards", "generations")} for move in moves]
     made: dict[str, Any] = context.api.request("POST", "defrag/moves", {"moves": asked})
     return made
 

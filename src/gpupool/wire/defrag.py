@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpupool.wire.common import Wire
+from gpupool.wire.common import BIG, Wire
 
 MOST_MOVES = 10_000
 
@@ -41,6 +41,7 @@ class MoveOut(Wire):
     node: str
     devices: list[str] = Field(description="its new cards, by node and index, one per seat")
     cards: list[str] = Field(description="uuids of its new cards, in the same order")
+    generations: list[int] = Field(description="of its new cards, as the plan has read them: what a move names")
     lost_seconds: int
 
 
@@ -88,6 +89,9 @@ class RebalanceOut(Wire):
 class MoveIn(Wire):
     job: str = Field(max_length=16)
     cards: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=1024)
+    generations: list[Annotated[int, Field(ge=0, le=BIG)]] = Field(
+        min_length=1, max_length=1024, description="of the cards, from the plan: one that has changed since is refused"
+    )
 
 
 class MovesIn(Wire):

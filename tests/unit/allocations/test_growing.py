@@ -63,7 +63,7 @@ def reserve(house: Clocked, milli: int, *, tenant: str = "owner") -> None:
 
 
 def moves(found: RebalanceOut) -> MovesIn:
-    return MovesIn(moves=[MoveIn(job=one.job, cards=one.cards) for one in found.moves])
+    return MovesIn(moves=[MoveIn(job=one.job, cards=one.cards, generations=one.generations) for one in found.moves])
 
 
 def test_the_shares_lie_as_these_tests_need_them(house: Clocked) -> None:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import Conflict, NoRoomNow, NotAllowed, NotFound, WrongState
+from gpupool.allocations.moving import read_moving
+from gpupool.base.errors import (
+    BadInput,
+    Conflict,
+    NoRoomNow,
+    NotAllowed,
+    NotFound,
+    StaleGeneration,
+    WrongState,
+)
 from gpupool.wire.defrag import DefragIn, DefragOut, MoveIn, MovesIn, MovesOut
 from gpupool.wire.fleet import WorkOut
 from gpupool.wire.jobs import ResizeIn
@@ -49,7 +58,7 @@ def live(house: House) -> list[str]:
 
 
 def moves(found: DefragOut) -> MovesIn:
-    return MovesIn(moves=[MoveIn(job=one.job, cards=one.cards) for one in found.moves])
+    return MovesIn(moves=[MoveIn(job=one.job, cards=one.cards, generations=one.generations) for one in found.moves])
 
 
 def apply(house: House) -> tuple[DefragOut, MovesOut]:
@@ -117,9 +126,59 @@ def test_a_plan_that_the_pool_has_outlived_moves_nothing(house: House) -> None:
         house.allocations.move(moves(found))
     assert move.name in live(house)
     with pytest.raises(NotFound):
-        house.allocations.move(MovesIn(moves=[MoveIn(job="j-none", cards=move.cards)]))
+        house.allocations.move(MovesIn(moves=[MoveIn(job="j-none", cards=move.cards, generations=[1])]))
     with pytest.raises(NotFound):
-        house.allocations.move(MovesIn(moves=[MoveIn(job=move.job, cards=["GPU-none"])]))
+        house.allocations.move(MovesIn(moves=[MoveIn(job=move.job, cards=["GPU-none"], generations=[1])]))
+
+
+def change_row(house: House, card: str) -> None:
+    """Somebody else writes to the card, and nobody here has heard of it."""
+    with house.store.write() as write:
+        write.execute(sa.text("UPDATE devices SET generation = generation + 1 WHERE uuid = :card"), {"card": card})
+
+
+def test_a_plan_is_refused_once_a_card_that_it_names_has_changed_though_the_job_would_still_fit(house: House) -> None:
+    found = house.allocations.plan_defrag(GREEDY)
+    (move,) = found.moves
+    passing = house.submit(1000, None, name="passing")
+    while [seat.uuid for seat in house.job(passing.name).seats] != move.cards:
+        passing = house.submit(1000, None, name=f"{passing.name}-more")
+    report(house, passing.name, "ended", exit_code=0)
+    with pytest.raises(StaleGeneration) as refused:
+        house.allocations.move(moves(found))
+    (was,) = move.generations
+    said = f"card {move.cards[0]} has changed since the plan was made: generation {was} was read, it is {was + 2} now"
+    assert refused.value.message == said
+    assert move.name in live(house)
+
+
+def test_a_write_that_nobody_here_has_heard_of_refuses_the_moves_and_the_next_plan_knows_of_it(house: House) -> None:
+    found = house.allocations.plan_defrag(GREEDY)
+    (move,) = found.moves
+    change_row(house, move.cards[0])
+    with pytest.raises(StaleGeneration, match="changed since the plan was made"):
+        house.allocations.move(moves(found))
+    assert sorted(live(house)) == sorted(name for name in live(house) if item_of(house, name)[0].want == "run")
+    with house.store.read() as connection:
+        assert read_moving(connection) == {}
+    again, told = apply(house)
+    assert again.moves[0].generations == [move.generations[0] + 1]
+    assert told.moving == [move.job]
+
+
+def test_moves_that_were_made_make_every_other_plan_for_those_cards_stale(house: House) -> None:
+    found, _ = apply(house)
+    (move,) = found.moves
+    (stays,) = (name for name in live(house) if name != move.name)
+    late = MoveIn(job=house.job(stays).id, cards=move.cards, generations=move.generations)
+    with pytest.raises(StaleGeneration):
+        house.allocations.move(MovesIn(moves=[late]))
+
+
+def test_as_many_generations_are_named_as_cards(house: House) -> None:
+    (move,) = house.allocations.plan_defrag(GREEDY).moves
+    with pytest.raises(BadInput, match="1 cards are named with 2 generations"):
+        house.allocations.move(MovesIn(moves=[MoveIn(job=move.job, cards=move.cards, generations=[1, 1])]))
 
 
 def test_a_second_plan_counts_on_what_is_kept(house: House) -> None:
@@ -169,7 +228,7 @@ def test_a_job_does_not_grow_into_seats_that_are_kept_for_another(tmp_path: Path
         report(house, name, "running", started_ns=5)
     report(house, "filler", "ended", exit_code=0)
     (seat,) = house.job("grows").seats
-    house.allocations.move(MovesIn(moves=[MoveIn(job=house.job("moves").id, cards=[seat.uuid])]))
+    house.allocations.move(MovesIn(moves=[house.move_to("moves", seat.uuid)]))
     with pytest.raises(NoRoomNow, match=r"0\.20 GPU free"):
         house.allocations.resize("grows", ResizeIn(gpu_milli=600), house.admin)
     assert house.allocations.resize("grows", ResizeIn(gpu_milli=500), house.admin).changed

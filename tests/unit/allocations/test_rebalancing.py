@@ -26,7 +26,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 def apply(house: House, found: RebalanceOut) -> list[str]:
-    asked = [MoveIn(job=one.job, cards=one.cards) for one in found.moves]
+    asked = [MoveIn(job=one.job, cards=one.cards, generations=one.generations) for one in found.moves]
     return house.allocations.move(MovesIn(moves=asked)).moving
 
 

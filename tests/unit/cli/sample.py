@@ -274,6 +274,7 @@ def defrag_plan() -> DefragOut:
         node="node-2",
         devices=["node-2:1"],
         cards=["GPU-9"],
+        generations=[7],
         lost_seconds=4000,
     )
     gain = {"whole_cards": (12, 12), "whole_nodes": (0, 1), "blocks": (0, 1)}
