@@ -6,18 +6,21 @@ able to take what is given back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gpupool.base.units import GIB
+from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import ANYWHERE, Shape, Within
+from gpupool.model.quota import GPU, Amount, Limit, Quota
 from gpupool.scheduling.admit_gang import judge_gang
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, Waiting
+from gpupool.scheduling.gang import missing
+from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, TenantView, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from tests.support.gang_builders import gang, occupied, racked, role
 from tests.support.scheduling_builders import snapshot, tenant, waiting, whole
@@ -26,7 +29,8 @@ RULES = PreemptionRules(protected_s=0)
 STEP = 60 * 10**9
 LONGEST = 4
 """Steps that a small job lasts at most."""
-often = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+often = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass
@@ -42,12 +46,17 @@ class Life:
     """Small jobs that wait, and for how many steps they will run."""
     at: int = 0
     board: Board | None = None
+    tenants: Mapping[str, TenantView] = field(default_factory=lambda: {"nlp": tenant()})
 
     def now(self) -> Snapshot:
         queue = [waiting(job, want=want, at=1 + n) for n, (job, (want, _)) in enumerate(self.small.items())]
         mine = [self.gang] if self.came and not self.started else []
-        before = snapshot(occupied(self.pool, *self.running.values()), *mine, *queue, tenants={"nlp": tenant()})
-        return replace(before, running=tuple(self.running.values()))
+        running = self.running.values()
+        held = sum(sum(job.milli) for job in running), sum(sum(job.sizes) for job in running)
+        views = {name: replace(view, held=Amount()) for name, view in self.tenants.items()}
+        views["nlp"] = replace(views["nlp"], held=Amount(*held))
+        before = snapshot(occupied(self.pool, *running), *mine, *queue, tenants=views)
+        return replace(before, running=tuple(running))
 
     @property
     def started(self) -> bool:
@@ -111,6 +120,30 @@ def lives(draw: st.DrawFn, priority: int = 0) -> Life:
 def test_a_gang_that_is_next_starts_when_what_ran_before_it_has_ended_however_many_small_jobs_come(
     life: Life, data: st.DataObject
 ) -> None:
+    for step in range(LONGEST + 1):
+        for n, job in enumerate(data.draw(st.lists(smalls, min_size=3, max_size=6))):
+            life.small[f"new-{step}-{n}"] = job
+        life.step()
+    assert life.started
+
+
+@often
+@given(lives(), st.data())
+def test_neither_a_full_quota_nor_what_others_do_not_lend_lets_small_jobs_pass_a_gang_for_ever(
+    life: Life, data: st.DataObject
+) -> None:
+    assert life.gang.gang is not None
+    asked = missing(life.gang, (), life.pool.node)
+    needs = sum(
+        asked.roles[path].shape.held_milli * asked.roles[path].shape.count * n for path, n in asked.least.items()
+    )
+    spare = len(life.pool) * WHOLE - needs
+    nominal = needs + data.draw(st.integers(0, max(0, spare)))
+    kept = data.draw(st.integers(0, max(0, spare)))
+    life.tenants = {
+        "nlp": replace(tenant(), quota=Quota.of({GPU: Limit(nominal, 0)} if data.draw(st.booleans()) else {})),
+        "idle": replace(tenant(), quota=Quota.of({GPU: Limit(kept, 0, 0)})),
+    }
     for step in range(LONGEST + 1):
         for n, job in enumerate(data.draw(st.lists(smalls, min_size=3, max_size=6))):
             life.small[f"new-{step}-{n}"] = job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,16 +22,17 @@ from gpupool.scheduling.reservation import hold_all, occurrences
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.runs import Register
 from gpupool.scheduling.seating import claims_in, pick
-from gpupool.scheduling.snapshot import Cards, Running, Snapshot, TenantView
+from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, TenantView
 from gpupool.scheduling.timeline import NEVER, Jobs, Timeline
 from gpupool.simulation.promises import PromisedReplay
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import World
 from tests.properties.test_scheduling import snapshots
+from tests.support.quota_builders import member
 from tests.support.scheduling_builders import cards
 from tests.support.time_builders import reserved, taken
 
-often = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 layouts = st.sampled_from(["1x2xT4", "2x2xT4", "1x1xT4+1x2xL40S", "2x1xT4+1x4xT4", "4x1xT4"])
 shapes = st.sampled_from(
     [
@@ -60,33 +62,73 @@ def arrivals(draw: st.DrawFn, limited: bool = True) -> list[Arrival]:
     return sorted(found, key=lambda one: (one.at_ns, one.job))
 
 
-def lived(pool: Cards, jobs: list[Arrival], *held: Reservation) -> PromisedReplay:
-    tenants = {"nlp": TenantView(UNLIMITED, Amount())}
+Views = Mapping[str, TenantView]
+NO_QUOTA: Views = {"nlp": TenantView(UNLIMITED, Amount())}
+
+
+UNSTOPPED, STOPPED = [(None, None), (0, None)], [(1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)]
+
+
+@st.composite
+def quotas(draw: st.DrawFn, parts: Sequence[tuple[int | None, int | None]] = UNSTOPPED) -> Views:
+    """The tenant that asks, with a guarantee or a maximum, and perhaps one that holds nothing and keeps a card."""
+    nominal, borrowing = draw(st.sampled_from(parts))
+    keeps = draw(st.sampled_from([{}, {"idle": member(gpu=(1, 0, 0))}]))
+    return {"nlp": member(gpu=None if nominal is None else (nominal, borrowing))} | keeps
+
+
+def lived(pool: Cards, jobs: list[Arrival], *held: Reservation, tenants: Views = NO_QUOTA) -> PromisedReplay:
     replay = PromisedReplay(World(Snapshot(1, pool, tenants, (), reservations=held)))
     replay.run(jobs)
     return replay
 
 
 @often
-@given(layouts, arrivals())
-def test_no_promised_start_is_put_off_and_none_is_late(layout: str, jobs: list[Arrival]) -> None:
-    ledger = lived(cards(layout), jobs).ledger
+@given(layouts, arrivals(), quotas())
+def test_no_promised_start_is_put_off_and_none_is_late(layout: str, jobs: list[Arrival], views: Views) -> None:
+    ledger = lived(cards(layout), jobs, tenants=views).ledger
     assert ledger.put_off == []
     assert ledger.late == []
 
 
+class FirstReplay(PromisedReplay):
+    """Writes down what is promised to whoever waits longest."""
+
+    def _wake_for(self, plan: Plan, now_ns: int) -> None:
+        first = min(self.world.snapshot(now_ns).waiting, key=lambda one: (one.oldest_ns, one.heads[0]), default=None)
+        super()._wake_for(
+            replace(plan, starts={k: s for k, s in plan.starts.items() if first and k == first.key}), now_ns
+        )
+
+
 @often
-@given(layouts, arrivals(limited=False))
-def test_everything_that_could_ever_start_does_with_or_without_limits(layout: str, jobs: list[Arrival]) -> None:
-    replay = lived(cards(layout), jobs)
+@given(layouts, arrivals(), quotas(STOPPED))
+def test_who_is_first_is_not_put_off_by_those_that_use_its_tenants_quota(
+    layout: str, jobs: list[Arrival], views: Views
+) -> None:
+    pool = cards(layout)
+    able = [one for one in jobs if startable(pool, jobs, one.gang or one.job, views)]
+    replay = FirstReplay(World(Snapshot(1, pool, views, ())))
+    replay.run(able)
+    assert replay.ledger.put_off == []
+    assert replay.ledger.late == []
+    assert len(replay.ledger.started_ns) == len({one.gang or one.job for one in able})
+
+
+@often
+@given(layouts, arrivals(limited=False), quotas(UNSTOPPED + STOPPED))
+def test_everything_that_could_ever_start_does_with_or_without_limits(
+    layout: str, jobs: list[Arrival], views: Views
+) -> None:
+    replay = lived(cards(layout), jobs, tenants=views)
     waiting = {job.key.gang or job.id for job in replay.world.waiting()}
-    assert {name for name in waiting if startable(cards(layout), jobs, name)} == set()
+    assert {name for name in waiting if startable(cards(layout), jobs, name, views)} == set()
 
 
-def startable(pool: Cards, jobs: list[Arrival], name: str) -> bool:
+def startable(pool: Cards, jobs: list[Arrival], name: str, views: Views) -> bool:
     """Whether it starts when it is alone."""
     alone = [one for one in jobs if (one.gang or one.job) == name]
-    return bool(lived(pool, alone).ledger.started_ns)
+    return bool(lived(pool, alone, tenants=views).ledger.started_ns)
 
 
 @st.composite

@@ -177,7 +177,7 @@ class Placer:
         now_ns = self._store.clock.now_ns()
         with self._cycle_lock, planned(snapshot, now_ns, 0, self._following(snapshot)) as (_, run):
             waiting, found = snapshot.waiting, list[tuple[Waiting, int]]()
-            queue = Queue(waiting, lambda i: run.borrows(waiting[i]), lambda i: run.standing(waiting[i]))
+            queue = Queue(waiting, lambda i: run.outranked(waiting[i]), lambda i: run.standing(waiting[i]))
             while len(found) < limit and (turn := queue.take()) is not None:
                 found.append((waiting[turn[0]], turn[1]))
                 if waiting[turn[0]].gang is None:

@@ -13,14 +13,17 @@ from functools import partial
 import numpy as np
 
 from gpupool.base.units import format_duration, format_instant
-from gpupool.model.claim import Reason, Rejection
+from gpupool.model.claim import Reason, Rejection, Shape
+from gpupool.model.quota import Amount
 from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of, whom
 from gpupool.scheduling.gang import Missing, Muster, least_amount
+from gpupool.scheduling.quotas import Later
+from gpupool.scheduling.quotas_ahead import QuotasAhead
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
-from gpupool.scheduling.timeline import Hold, Timeline
+from gpupool.scheduling.timeline import NEVER, Hold, Timeline
 from gpupool.scheduling.work import Seated, Work
 
 PATIENCE_NS = 600 * SECOND
@@ -31,6 +34,9 @@ DEPTH = 1
 
 SEARCHES = 32
 """So many heads are looked at for a start in one cycle, whatever comes of it: a queue of thousands costs no more."""
+
+QUOTA_SEARCHES = 16
+"""So many of those are heads that a quota holds back: they leave looks for those that only lack cards."""
 
 TRIED = 8
 """So many gangs that found no room are tried without what is held, to tell them why."""
@@ -46,10 +52,12 @@ class Ahead:
         self.starts: dict[ClassKey, Start] = {}
         self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
         self._backfill: Backfill | None = None
+        self._quotas: QuotasAhead
         self._so_far: list[tuple[Taken, Waiting]] = []
         self._found_none: list[Waiting] = []
         self._own: dict[ClassKey, Hold] = {}
-        self._searches = self._tried = 0
+        self._served: set[ClassKey] = set()
+        self._searches = self._quota_searches = self._tried = 0
         if work.snapshot.reservations:
             self._begin()
 
@@ -58,8 +66,10 @@ class Ahead:
         if self._backfill is not None:
             until = self._backfill.timeline.until(waiting.seconds)
             self._backfill.show(until, owner_of(waiting.tenant, waiting.reservation))
+            self._work.quotas.window = self._now_ns, until
 
     def lift(self) -> None:
+        self._work.quotas.window = None
         if self._backfill is not None:
             self._backfill.lift()
 
@@ -70,22 +80,32 @@ class Ahead:
 
     def placed(self, waiting: Waiting, seated: Sequence[Seated]) -> None:
         """The class's next claim, or its gang, sits there from now on."""
+        self._served.add(waiting.key)
         taken = taken_by(seated)
         if self._backfill is None:
             self._so_far.append((taken, waiting))
         else:
-            self._backfill.took(taken, self._backfill.timeline.until(waiting.seconds))
+            until = self._backfill.timeline.until(waiting.seconds)
+            self._backfill.took(taken, until)
+            self._quotas.ends(waiting.tenant, taken, until)
 
-    def found_none(self, waiting: Waiting) -> None:
-        """The class found no room in what was shown: it may be the head that everybody behind it must not delay."""
+    def found_none(self, waiting: Waiting, *, inside: bool = False) -> bool:
+        """The class found no room in what was shown: it may be the head that everybody behind it must not delay.
+
+        Where it has the turn of a claim `inside` what its tenant is guaranteed, but would go over that now, it is
+        promised no start at which it would; False where there is no other: then its turn comes with those that borrow.
+        """
         parts = self._parts(waiting)
-        if not parts or not self._within_quota(waiting):
-            return
-        self._found_none.append(waiting)
-        backfill = self._backfill or self._begin()
-        if self._searches < SEARCHES and backfill.due(parts, self._depth):
+        if not parts:
+            return True
+        backfill, lacks, found = self._backfill or self._begin(), self._lacks(waiting), False
+        if self._may_search(lacks) and (self._was_promised(waiting) or backfill.due(parts, self._depth, lacks)):
             self._searches += 1
-            self._promise(backfill, waiting, parts)
+            self._quota_searches += bool(lacks)
+            found = self._promise(backfill, waiting, parts, lacks, inside=inside)
+        if found or not inside:
+            self._found_none.append(waiting)
+        return found or not inside
 
     @contextmanager
     def due(self, waiting: Waiting) -> Iterator[bool]:
@@ -105,24 +125,34 @@ class Ahead:
         it looks at stays on the timeline as held, so it is the last question that a run is asked.
         """
         before = self._before(waiting)
-        if before is None or not self._parts(waiting) or not self._within_quota(waiting):
+        if before is None or not self._parts(waiting):
             return None
         backfill = self._backfill or self._begin()
         backfill.lift()
         for one in before:
             if (found := self._next(backfill, one)) is not None:
-                backfill.timeline.hold(Hold(found[1], found[0], backfill.timeline.until(one.seconds, found[0])))
+                until = backfill.timeline.until(one.seconds, found[0])
+                backfill.timeline.hold(Hold(found[1], found[0], until))
+                self._quotas.keep(one.tenant, found[1], found[0], until)
         mine = self._next(backfill, waiting)
         return None if mine is None else Start(mine[0], tuple(mine[1].rows.tolist()))
 
     def said(self, rejections: Mapping[ClassKey, Rejection]) -> dict[ClassKey, Rejection]:
         """With the true reason where there is room that a class may not have; nothing is out of sight any more."""
         told = dict(rejections)
-        for waiting in self._found_none if self.held() is not None else ():
-            hold = self._kept_from(waiting) if waiting.key in told else None
-            if hold is not None and self._has_room(waiting, told[waiting.key]):
-                told[waiting.key] = _kept_back(waiting, hold, self._now_ns)
+        for waiting in self._found_none if self.held() is not None or self._work.quotas.later else ():
+            if waiting.key in told and told[waiting.key].dominant is not Reason.QUOTA:
+                told[waiting.key] = self._truly(waiting, told[waiting.key])
         return told
+
+    def _truly(self, waiting: Waiting, said: Rejection) -> Rejection:
+        hold = self._kept_from(waiting)
+        if hold is not None and self._has_room(waiting, said):
+            return _kept_back(waiting, hold, self._now_ns)
+        assert self._backfill is not None
+        until = self._backfill.timeline.until(waiting.seconds)
+        later = self._work.quotas.promised(*self._asked(waiting), (self._now_ns, until))
+        return said if later is None or said.dominant is not Reason.BEHIND else _quota_kept_back(waiting, later)
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -141,19 +171,42 @@ class Ahead:
     def _next(self, backfill: Backfill, waiting: Waiting) -> tuple[int, Taken] | None:
         """The earliest known start beside all that is held."""
         owner, free = owner_of(waiting.tenant, waiting.reservation), self._work.free
-        attempt = partial(self._attempt, waiting)
+        attempt = partial(self._attempt_at, waiting)
         found = earliest(backfill.timeline, free, self._parts(waiting), waiting.seconds, attempt, owner)
         return found if found is not None and found[0] < UNTOLD else None
 
-    def _promise(self, backfill: Backfill, waiting: Waiting, parts: Parts) -> None:
+    def _was_promised(self, waiting: Waiting) -> bool:
+        """Whether it waited for something else, cards or quota, when it was promised its start: that is kept."""
+        has_quotas = bool(self._work.quotas.tree.resources)
+        return has_quotas and waiting.key in self._work.snapshot.promised and waiting.key not in self._served
+
+    def _may_search(self, lacks: str) -> bool:
+        return self._searches < SEARCHES and (not lacks or self._quota_searches < QUOTA_SEARCHES)
+
+    def _promise(self, backfill: Backfill, waiting: Waiting, parts: Parts, lacks: str, *, inside: bool) -> bool:
         collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
-        before, attempt = self._work.snapshot.promised.get(waiting.key), partial(self._attempt, waiting)
-        owner = owner_of(waiting.tenant, waiting.reservation)
-        hold = backfill.promise(parts, waiting.seconds, attempt, owner, collects=collects, before=before)
-        if hold is not None:
-            self._own[waiting.key] = hold
-        if hold is not None and hold.start_ns > self._now_ns:
-            self.starts[waiting.key] = start_of(hold)
+        before, attempt = self._work.snapshot.promised.get(waiting.key), partial(self._attempt_at, waiting)
+        owner, seconds = owner_of(waiting.tenant, waiting.reservation), waiting.seconds
+        found = backfill.promise(
+            parts,
+            seconds,
+            partial(attempt, inside=inside),
+            owner,
+            collects=collects,
+            before=before,
+            lacks=lacks,
+            unless=attempt if inside else None,
+        )
+        if found is None:
+            return False
+        known = found.at_ns < UNTOLD
+        until = backfill.timeline.until(seconds, found.at_ns) if known else NEVER
+        self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, collects=not known)
+        if found.hold is not None:
+            self._own[waiting.key] = found.hold
+        if found.hold is not None and known:
+            self.starts[waiting.key] = start_of(found.hold)
+        return True
 
     def _has_room(self, waiting: Waiting, said: Rejection) -> bool:
         """Whether it would sit somewhere if nothing were held. Gangs are tried, the first TRIED of them."""
@@ -167,8 +220,10 @@ class Ahead:
         timeline = Timeline(snapshot.cards, self._work.roster.ends, self._now_ns)
         self._backfill = Backfill(free, timeline)
         hold_all(timeline, free, snapshot.reservations, self._work.roster.reserved())
+        self._quotas = QuotasAhead(self._work.quotas, snapshot.running, self._now_ns)
         for taken, waiting in self._so_far:
             timeline.ends(taken, timeline.until(waiting.seconds))
+            self._quotas.ends(waiting.tenant, taken, timeline.until(waiting.seconds))
         return self._backfill
 
     def _parts(self, waiting: Waiting) -> Parts:
@@ -178,10 +233,23 @@ class Ahead:
         asked = self._gangs[waiting.gang.id]
         return [(self._work.fit(asked.roles[path].shape), count) for path, count in asked.least.items() if count]
 
-    def _within_quota(self, waiting: Waiting) -> bool:
+    def _lacks(self, waiting: Waiting) -> str:
+        """Of which node below the pool the quota holds it back; empty where it waits for cards."""
+        return self._work.quotas.lacking(*self._asked(waiting))
+
+    def _asked(self, waiting: Waiting) -> tuple[str, Shape, Amount]:
+        return waiting.tenant, waiting.shape, self._least(waiting)
+
+    def _least(self, waiting: Waiting) -> Amount:
         gang = self._gangs.get(waiting.gang.id) if waiting.gang else None
-        least = self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
-        return self._work.covers(waiting.tenant, waiting.shape, least)
+        return self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
+
+    def _attempt_at(self, waiting: Waiting, instant_ns: int, *, inside: bool = False) -> Taken | None:
+        assert self._backfill is not None
+        quotas = self._work.quotas
+        with self._quotas.at(instant_ns, self._backfill.timeline.until(waiting.seconds, instant_ns)):
+            over = inside and quotas.borrows(*self._asked(waiting))
+            return None if over else self._attempt(waiting)
 
     def _attempt(self, waiting: Waiting) -> Taken | None:
         """Where the class would sit on the working copy as it is; nothing is taken."""
@@ -229,7 +297,21 @@ def _kept_back(waiting: Waiting, hold: Hold, now_ns: int) -> Rejection:
     theirs = whom(hold.owner, waiting.tenant)
     if hold.start_ns <= now_ns:
         return Rejection(f"what is free is kept for {theirs}", Reason.RESERVED)
-    at = format_instant(hold.start_ns)
+    return Rejection(
+        _later(f"what is free is kept for {theirs}", waiting, hold.start_ns), Reason.RESERVED, hint=_IN_TIME
+    )
+
+
+def _quota_kept_back(waiting: Waiting, later: Later) -> Rejection:
+    kept = f"what the quota of tenant {waiting.tenant} leaves is kept for a claim of higher rank"
+    if later.collects:
+        return Rejection(kept, Reason.QUOTA)
+    return Rejection(_later(kept, waiting, later.start_ns), Reason.QUOTA, hint=_IN_TIME)
+
+
+_IN_TIME = "a --max-time that ends before then lets it start now"
+
+
+def _later(kept: str, waiting: Waiting, at_ns: int) -> str:
     run = f"may run for {format_duration(waiting.seconds)}" if waiting.seconds is not None else "has no known end"
-    sentence = f"what is free is kept for {theirs} from {at} on, and this claim {run}"
-    return Rejection(sentence, Reason.RESERVED, hint="a --max-time that ends before then lets it start now")
+    return f"{kept} from {format_instant(at_ns)} on, and this claim {run}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,16 @@ from gpupool.scheduling.timeline import Hold, Timeline
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""
 
-Attempt = Callable[[], Taken | None]
-"""Places the head on the working copy as it is, by the rules of every placement, and says what it took."""
+Attempt = Callable[[int], Taken | None]
+"""Places the head on the working copy as it is made for that instant, by the rules of every placement; what it took."""
+
+
+class Promise(NamedTuple):
+    """A start that a head was promised, which from UNTOLD on nobody knows, and the cards held for it, if any."""
+
+    at_ns: int
+    taken: Taken
+    hold: Hold | None
 
 
 class Backfill:
@@ -37,6 +46,7 @@ class Backfill:
     def __init__(self, free: Free, timeline: Timeline) -> None:
         self.free, self.timeline = free, timeline
         self._promised: list[Bools] = []
+        self._lacked: set[str] = set()
         self._screen: tuple[int, str] | None = None
         self._hidden: Taken | None = None
 
@@ -86,37 +96,61 @@ class Backfill:
         *,
         collects: bool = True,
         before: Start | None = None,
-    ) -> Hold | None:
+        lacks: str = "",
+        unless: Attempt | None = None,
+    ) -> Promise | None:
         """The head's start and cards, held from then on; None where it could not start however much ended.
 
         Where it waits for jobs of unknown end and `collects`, its cards are held from now on, without end: what those
         that have run longest give back is kept for it, so that nothing smaller can keep it waiting. `before` is what it
-        was promised last: where the search finds nothing as early, the cards of that promise are tried alone.
+        was promised last: where the search finds nothing as early, the cards of that promise are tried alone. A head
+        that `lacks` something else than cards holds none while nobody knows when it comes. None also where nobody knows
+        and this other attempt (`unless`) finds seats earlier.
         """
+        found = self._search(parts, seconds, attempt, owner, before)
+        if found is None or (found[0] >= UNTOLD and not collects):
+            return None
+        start, taken = found
+        other = self._search(parts, seconds, unless, owner, None) if unless and start >= UNTOLD else None
+        if other is not None and other[0] < start:
+            return None
+        if lacks:
+            self._lacked.add(lacks)
+        else:
+            self._promised.append(_could_use(parts))
+        return Promise(start, taken, self._held(start, taken, seconds) if start < UNTOLD or not lacks else None)
+
+    def due(self, parts: Parts, depth: int = 1, lacks: str = "") -> bool:
+        """Whether this head gets a promise: fewer than `depth` before it wait for any of the cards it could use.
+
+        Of those that lack something else, the first gets one.
+        """
+        if lacks:
+            return lacks not in self._lacked
+        mine = _could_use(parts)
+        return sum(bool((mine & theirs).any()) for theirs in self._promised) < depth
+
+    def _search(
+        self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str, before: Start | None
+    ) -> tuple[int, Taken] | None:
         self.lift()
         found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
         if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
             found = self._as_before(before, seconds, attempt, owner) or found
-        if found is None or (found[0] >= UNTOLD and not collects):
-            return None
-        start, taken = found
-        hold = Hold(taken, start, self.timeline.until(seconds, start))
-        if start >= UNTOLD:
+        return found
+
+    def _held(self, start_ns: int, taken: Taken, seconds: int | None) -> Hold:
+        hold = Hold(taken, start_ns, self.timeline.until(seconds, start_ns))
+        if start_ns >= UNTOLD:
             hold = Hold(taken, self.timeline.now_ns)
         self.timeline.hold(hold)
-        self._promised.append(_could_use(parts))
         return hold
-
-    def due(self, parts: Parts, depth: int = 1) -> bool:
-        """Whether this head gets a promise: fewer than `depth` before it wait for any of the cards it could use."""
-        mine = _could_use(parts)
-        return sum(bool((mine & theirs).any()) for theirs in self._promised) < depth
 
     def _as_before(self, before: Start, seconds: int | None, attempt: Attempt, owner: str) -> tuple[int, Taken] | None:
         at = before.at_ns
         then = free_columns(self.free).plus(self.timeline.low(at, self.timeline.until(seconds, at), owner))
         recut = self.timeline.recut(at, self.timeline.until(seconds, at))
-        taken = tried_on(self.free, then.only(kept_by(before)), attempt, recut)
+        taken = tried_on(self.free, then.only(kept_by(before)), lambda: attempt(at), recut)
         return None if taken is None else (at, taken)
 
     def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
@@ -178,7 +212,7 @@ def earliest(
 
     def tried(instant: int) -> Taken | None:
         recut = timeline.recut(instant, timeline.until(seconds, instant))
-        return tried_on(free, at(instant), attempt, recut)
+        return tried_on(free, at(instant), lambda: attempt(instant), recut)
 
     for instants in _stretches(timeline, seconds):
         if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
@@ -186,7 +220,9 @@ def earliest(
     return None
 
 
-def tried_on(free: Free, columns: Columns, attempt: Attempt, recut: Sequence[Recut] = ()) -> Taken | None:
+def tried_on(
+    free: Free, columns: Columns, attempt: Callable[[], Taken | None], recut: Sequence[Recut] = ()
+) -> Taken | None:
     """What the head would take if these columns were free, and these pieces cut; the working copy is left as it was."""
     mark = free.mark()
     try:

@@ -36,6 +36,11 @@ class CellQuotas:
             kind.close_unknown(free)
         self._log.clear()
 
+    @property
+    def counted(self) -> bool:
+        """Whether anybody is guaranteed cells."""
+        return bool(self._kinds)
+
     def closed(self, tenant: str) -> Bools | None:
         """Cards that are not for this tenant now; None when there is none."""
         masks = [mask for mask in (kind.closed(tenant) for kind in self._kinds) if mask is not None]

@@ -20,7 +20,7 @@ from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import Queue, Standing
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.roster import Roster
-from gpupool.scheduling.snapshot import Effort, Placement, Plan, Snapshot, Waiting
+from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.scheduling.work import Seated, Work, placement
@@ -79,6 +79,8 @@ class Run:
         self.attempts = 0
         self._vain: set[Hashable] = set()
         """Sorts of gangs that found no room: nothing comes free while a plan is made."""
+        self._late: set[ClassKey] = set()
+        """Classes that had the turn of a claim inside its guarantee, and cannot be promised a start inside of it."""
         self.gangs = _gangs(snapshot, board.roster)
         self.verdicts = Verdicts(self.work, self.gangs)
         for kept in snapshot.kept:  # before reservations choose their cards
@@ -89,7 +91,7 @@ class Run:
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
         waiting, placed = self.snapshot.waiting, list[Placement]()
-        queue = Queue(waiting, lambda i: self.borrows(waiting[i]), lambda i: self.standing(waiting[i]))
+        queue = Queue(waiting, lambda i: self.outranked(waiting[i]), lambda i: self.standing(waiting[i]))
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
@@ -97,23 +99,27 @@ class Run:
             found = self._place(waiting[i], head)
             placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
-            if self._seen_to(waiting[i], head, [seated for _, seated in found]) and waiting[i].gang is None:
-                queue.put_back(i, head + 1)
+            if (after := self._seen_to(waiting[i], head, [seated for _, seated in found])) is not None:
+                queue.put_back(i, after)
         self.ahead.lift()
         self.work.lift()
         return placed
 
-    def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> bool:
-        """Whether the next of the class may have its turn: the head has its seats, or others leave them for it."""
+    def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> int | None:
+        """The head of the class that has its turn next; None where the class is out."""
+        gang = waiting.gang
+        following = head + 1 if gang is None else None
         if found:
             self.ahead.placed(waiting, found)
-            return True
-        gang = waiting.gang
+            return following
         job = waiting.heads[head] if gang is None else gang.id
         if self.evicting.make_room(waiting, job, None if gang is None else self.gangs[gang.id]):
-            return True
-        self.ahead.found_none(waiting)
-        return False
+            return following
+        early = not self.outranked(waiting) and self.borrows(waiting)
+        if self.ahead.found_none(waiting, inside=early):
+            return None
+        self._late.add(waiting.key)
+        return head
 
     def would_fit(self, waiting: Waiting) -> bool:
         """Whether the class's next claim, or the gang's minimum, finds its seats; they are not taken."""
@@ -133,6 +139,12 @@ class Run:
     def borrows(self, waiting: Waiting) -> bool:
         """Whether the next claim would go over what its tenant is guaranteed."""
         return self.work.quotas.borrows(waiting.tenant, waiting.shape, self.least(waiting))
+
+    def outranked(self, waiting: Waiting) -> bool:
+        """Whether the next claim's turn comes after those inside what their tenants are guaranteed."""
+        return waiting.key in self._late or self.work.quotas.outranked(
+            waiting.tenant, waiting.shape, self.least(waiting)
+        )
 
     def standing(self, waiting: Waiting) -> Standing:
         """Where the class's tenant stands in the fair share."""

@@ -63,6 +63,10 @@ def expected_end(job: Running, now_ns: int) -> int:
     return int(slid(np.array([_end(job)]), now_ns)[0])
 
 
+def expected_ends(jobs: Iterable[Running], now_ns: int) -> Ints:
+    return slid(np.array([_end(job) for job in jobs], dtype=np.int64), now_ns)
+
+
 class Owners:
     """Numbers for the owners of holds, as marks on steps; whoever is not an owner has number 0."""
 

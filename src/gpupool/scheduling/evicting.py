@@ -61,11 +61,19 @@ class Evicting:
             return False
         for candidates in self._rounds(waiting, asked):
             worth = comes or self._budgets.could_free(candidates, self._short(waiting, asked))
-            if worth and (found := self._preemptor.find(claimant, candidates)):
+            if worth and (found := self._found(claimant, candidates)):
                 self._note(claimant, found)
                 return True
         self._vain.add(vain)
         return False
+
+    def _found(self, claimant: Claimant, candidates: Sequence[Victim]) -> Preemption | None:
+        """Victims for cards; where the pool keeps so much that quota lacks beside free cards, the cheapest of all."""
+        found = self._preemptor.find(claimant, candidates)
+        waiting, asked = claimant.waiting, claimant.asked
+        if found is not None or self._work.covers(waiting.tenant, waiting.shape, self._least(waiting, asked)):
+            return found
+        return self._preemptor.take_back(claimant, sorted(candidates, key=lambda victim: victim.key))
 
     def open_at(self, priority: int) -> tuple[list[Running], int]:
         """All that may ever leave for a claim of that priority, and when the last of it is past its protected start."""
@@ -95,7 +103,8 @@ class Evicting:
         return self._covered(waiting, asked) or not self._work.quotas.borrows(waiting.tenant, waiting.shape, least)
 
     def _covered(self, waiting: Waiting, asked: Missing | None) -> bool:
-        return self._work.covers(waiting.tenant, waiting.shape, self._least(waiting, asked))
+        """Whether it is cards alone that it lacks."""
+        return not self._work.quotas.lacking(waiting.tenant, waiting.shape, self._least(waiting, asked))
 
     def _short(self, waiting: Waiting, asked: Missing | None) -> int:
         """The compute that has to come back at least, in thousandths of a card."""
@@ -111,13 +120,15 @@ class Evicting:
         """Who may leave for it: those of lower priority; then also borrowers, twice as many each time.
 
         A claim that borrows evicts none that is inside what its tenant is guaranteed: it would be taken back at once.
+        Where one node guarantees both what they hold, the seats only change hands.
         """
         quotas, running = self._work.quotas, self._work.snapshot.running
         least, every = self._least(waiting, asked), self._all()
         lower = of_lower_priority(every, waiting.priority, self.rules, self._now_ns)
         if quotas.borrows(waiting.tenant, waiting.shape, least):
             borrowed = quotas.borrowed(running)
-            lower = [victim for victim in lower if all(job.job in borrowed for job in victim.jobs)]
+            beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
+            lower = [one for one in lower if one.tenant in beside or all(job.job in borrowed for job in one.jobs)]
         yield lower
         if not quotas.tree.resources:
             return

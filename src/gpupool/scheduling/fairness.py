@@ -79,6 +79,12 @@ def room(tree: Tree, tenant: str) -> Budget:
     return Budget(tree.room(tenant, GPU), tree.room(tenant, MEMORY))
 
 
+def tightest(budgets: Iterable[Budget]) -> Budget:
+    """What is inside all of them."""
+    milli, size = zip(*((one.milli, one.size) for one in budgets), strict=True)
+    return Budget(_smallest(milli), _smallest(size))
+
+
 def borrows(tenant: TenantView, amount: Amount) -> bool:
     """Whether taking that much more goes over what the tenant's own quota guarantees."""
     return not tenant.quota.guarantees(tenant.held + amount)
@@ -127,6 +133,10 @@ class Queue:
 
 def _covers(limit: int | None, amount: int) -> bool:
     return limit is None or amount <= max(limit, 0)
+
+
+def _smallest(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _rest(maximum: int | None, held: int) -> int | None:

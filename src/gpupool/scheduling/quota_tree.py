@@ -15,6 +15,7 @@ models, no queue and no card.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 from gpupool.model.claim import Shape
@@ -158,6 +159,18 @@ class Tree:
         leaf = self.leaves[tenant]
         return any(amount > 0 and self._beyond(leaf, resource, amount) for resource, amount in use.items())
 
+    def outranked(self, tenant: str, use: Use) -> bool:
+        """Whether its turn comes after those inside what they are guaranteed: nothing is left of that, or it is larger.
+
+        One that would only fit once its own tenant's jobs have ended keeps its turn: else smaller ones, which still
+        fit, would pass it for ever.
+        """
+        leaf = self.leaves[tenant]
+        return any(
+            amount > 0 and (self._beyond(leaf, resource, 1) or self._larger(leaf, resource, amount))
+            for resource, amount in use.items()
+        )
+
     def exhausted(self, tenant: str, use: Use) -> Exhausted | None:
         """The lowest node that has no room for it; None when there is room."""
         for resource, amount in use.items():
@@ -201,6 +214,10 @@ class Tree:
         """Who guarantees it to the tenant: `cap`, of which `own` is held."""
         return self._guarantor(self.leaves[tenant], resource) or self.root
 
+    def guaranteed_alike(self, one: str, other: str) -> bool:
+        """Whether the same node guarantees both whatever is counted."""
+        return all(self.owed(one, r) is self.owed(other, r) for r in self.resources if _counted(r))
+
     # --- changes -------------------------------------------------------------------------
 
     def take(self, tenant: str, use: Use) -> None:
@@ -213,6 +230,17 @@ class Tree:
     def bind(self, tenant: str, cell: Resource, count: int) -> None:
         """So many whole cells more (or less). Whoever knows the cells undoes it too: trials do not."""
         self._add(self.leaves[tenant], {cell: count}, 1)
+
+    def copy(self) -> Tree:
+        """Another working copy, as this one is now."""
+        other, twins = copy(self), {id(node): copy(node) for node in self._nodes}
+        for node in twins.values():
+            node.parent = twins[id(node.parent)] if node.parent else None
+            node.held, node.base, node.own = dict(node.held), dict(node.base), dict(node.own)
+        other._nodes, other._log = list(twins.values()), []
+        other.root = twins[id(self.root)]
+        other.leaves = {name: twins[id(leaf)] for name, leaf in self.leaves.items()}
+        return other
 
     def mark(self) -> int:
         """Where a trial begins."""
@@ -258,6 +286,10 @@ class Tree:
     def _beyond(self, leaf: Node, resource: Resource, amount: int) -> bool:
         guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
         return guarantor is not None and guarantor.own.get(resource, 0) + amount > max(0, guarantor.cap[resource])
+
+    def _larger(self, leaf: Node, resource: Resource, amount: int) -> bool:
+        guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
+        return guarantor is not None and amount > guarantor.cap[resource]
 
 
 def _exhausted(node: Node, resource: Resource, more: int) -> Exhausted:

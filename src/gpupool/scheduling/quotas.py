@@ -1,7 +1,7 @@
 """Everything a plan asks about quotas, in the words of claims and cards: one working copy, with trials.
 
 quotas = Quotas(snapshot, free)
-queue = Queue(waiting, lambda i: quotas.borrows(...), lambda i: quotas.standing(...))
+queue = Queue(waiting, lambda i: quotas.outranked(...), lambda i: quotas.standing(...))
 shape = quotas.admitted(tenant, shape, least)      # None: over a maximum; else perhaps kept to some models
 closed = quotas.closed(tenant)                     # cards that are kept whole for others
 quotas.take(tenant, rows, milli, sizes)            # and rollback(mark) undoes it
@@ -10,6 +10,7 @@ quotas.take(tenant, rows, milli, sizes)            # and rollback(mark) undoes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,12 @@ from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.quota import Amount
 from gpupool.scheduling import wording
 from gpupool.scheduling.cells import CellQuotas
-from gpupool.scheduling.fairness import Budget, Standing, room, standing
+from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.fairness import Budget, Standing, room, standing, tightest
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
-from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used
+from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used, used_by
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
 
 HINT = "an admin can raise it: gpupool quota set"
@@ -31,29 +33,63 @@ HINT = "an admin can raise it: gpupool quota set"
 class Mark(NamedTuple):
     """Where a trial began."""
 
-    tree: int
+    trees: tuple[int, ...]
     cells: int
+
+
+@dataclass(frozen=True, eq=False)
+class Later:
+    """What somebody is promised: `tree` is as it will be at that start, with this use of the tenant's in it."""
+
+    tree: Tree
+    tenant: str
+    use: Use
+    start_ns: int
+    end_ns: int
+    gone: frozenset[str]
+    """Running jobs that have ended by then."""
+    collects: bool = False
+    """It waits for jobs of unknown end: what they give back is kept for it from now on."""
+
+    def met(self, since_ns: int, until_ns: int) -> bool:
+        """Whether who runs from then until then has to find room beside it at its start."""
+        return self.collects or since_ns < self.start_ns < until_ns
+
+    def covers(self, instant_ns: int) -> bool:
+        """Whether it runs at that instant."""
+        return not self.collects and self.start_ns <= instant_ns < self.end_ns
 
 
 class Quotas:
     """What every tenant may hold, holds, and is due, as it becomes while a plan is made."""
 
     def __init__(self, snapshot: Snapshot, free: Free) -> None:
-        self._cards = snapshot.cards
+        self.cards = snapshot.cards
+        self.later: list[Later] = []
+        self.window: tuple[int, int] | None = None
+        """From when until when the claim that is asked for would run; None: nothing promised is looked at."""
         self.tree = Tree(snapshot.tenants, snapshot.cohorts, pool_size(snapshot.cards))
         self._count_models(snapshot.running)
         self.cells = CellQuotas(self.tree, free, snapshot.running)
 
     def _count_models(self, running: Iterable[Running]) -> None:
         # Tenants' totals are in the snapshot; what they hold of single models is in their running jobs.
-        for lot in lots(running, self.tree, self._cards) if self.tree.models else ():
+        for lot in lots(running, self.tree, self.cards) if self.tree.models else ():
             self.tree.take(lot.tenant, {r: amount for r, amount in lot.use.items() if r in self.tree.models})
 
     # --- answers -------------------------------------------------------------------------
 
+    def met(self) -> list[Tree]:
+        """The quotas as they will be at the promised starts that the claim asked for would meet."""
+        return [one.tree for one in self.later if one.met(*self.window)] if self.window else []
+
     def borrows(self, tenant: str, shape: Shape, least: Amount) -> bool:
         """Whether the claim would go over what its tenant is guaranteed."""
         return self.tree.borrows(tenant, self.tree.ask(shape, least))
+
+    def outranked(self, tenant: str, shape: Shape, least: Amount) -> bool:
+        """Whether the claim's turn comes after those of claims inside what their tenants are guaranteed."""
+        return self.tree.outranked(tenant, self.tree.ask(shape, least))
 
     def standing(self, tenant: str) -> Standing:
         """Where the tenant stands in the fair share; lower goes first."""
@@ -61,13 +97,29 @@ class Quotas:
 
     def room(self, tenant: str) -> Budget:
         """What the tenant may still take by every quota up to the pool."""
-        return room(self.tree, tenant)
+        return tightest(room(tree, tenant) for tree in (self.tree, *self.met()))
 
     def admitted(self, tenant: str, shape: Shape, least: Amount) -> Shape | None:
         """The claim as it may be placed: kept to the models of which its tenant may hold more; None: not now."""
-        if not self.tree.covers(tenant, self.tree.ask(shape, least)):
-            return None
-        return self.tree.narrowed(tenant, shape)
+        may: Shape | None = shape
+        for tree in (self.tree, *self.met()):
+            if may is not None:
+                may = tree.narrowed(tenant, may) if tree.covers(tenant, tree.ask(shape, least)) else None
+        return may
+
+    def promised(self, tenant: str, shape: Shape, least: Amount, window: tuple[int, int]) -> Later | None:
+        """The first promise beside which the claim, were it to run from then until then, finds no room in a quota."""
+        met = (one for one in self.later if one.met(*window))
+        without = (one for one in met if not one.tree.covers(tenant, one.tree.ask(shape, least)))
+        return min(without, key=lambda one: one.start_ns, default=None)
+
+    def lacking(self, tenant: str, shape: Shape, least: Amount) -> str:
+        """The node below the pool whose quota has no room for the claim; empty where it is cards that lack, if any."""
+        for tree in (self.tree, *self.met()):
+            found = tree.exhausted(tenant, tree.ask(shape, least)) or self._no_model(tenant, shape, tree)
+            if found:
+                return found.node.title if found.node.parent else ""
+        return ""
 
     def closed(self, tenant: str) -> Bools | None:
         """Cards that are kept whole for others; None when there is none."""
@@ -75,11 +127,11 @@ class Quotas:
 
     def reclaimable(self, tenant: str, shape: Shape, least: Amount, running: Iterable[Running]) -> tuple[Lot, ...]:
         """What borrowers may be made to give back for a claim inside what its tenant is guaranteed, in order."""
-        return reclaimable(self.tree, tenant, self.tree.ask(shape, least), running, self._cards)
+        return reclaimable(self.tree, tenant, self.tree.ask(shape, least), running, self.cards)
 
     def borrowed(self, running: Iterable[Running]) -> frozenset[str]:
         """The jobs among these that run on borrowed quota."""
-        found = borrowed(self.tree, running, self._cards)
+        found = borrowed(self.tree, running, self.cards)
         return frozenset(job.job for each in found.values() for lot in each for job in lot.jobs)
 
     def rejection(self, tenant: str, shape: Shape, least: Amount) -> Rejection | None:
@@ -89,45 +141,59 @@ class Quotas:
     def in_use(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
         """What is exhausted now for a claim that would take so much, and where."""
         found = self.tree.exhausted(tenant, self.tree.ask(shape, amount))
-        return _in_use(found or self._no_model(tenant, shape))
+        return _in_use(found or self._no_model(tenant, shape, self.tree))
 
     def models_out(self, tenant: str, shape: Shape) -> str:
         """Which model the tenant may hold no more of, though the claim would take it."""
-        said = _in_use(self._no_model(tenant, shape, some=True))
+        said = _in_use(self._no_model(tenant, shape, self.tree, some=True))
         return said.sentence if said else ""
 
-    def _no_model(self, tenant: str, shape: Shape, *, some: bool = False) -> Exhausted | None:
-        if not some and self.tree.narrowed(tenant, shape) is not None:
+    def _no_model(self, tenant: str, shape: Shape, tree: Tree, *, some: bool = False) -> Exhausted | None:
+        if not some and tree.narrowed(tenant, shape) is not None:
             return None
         milli = shape.held_milli * shape.count
-        found = (self.tree.exhausted(tenant, {resource: milli}) for resource in self.tree.models)
+        found = (tree.exhausted(tenant, {resource: milli}) for resource in tree.models)
         return next((one for one in found if one is not None), None)
 
     # --- changes -------------------------------------------------------------------------
 
+    def use_of(self, taken: Taken) -> Use:
+        """What these seats take of every resource that is counted."""
+        seats = zip(taken.rows.tolist(), taken.milli.tolist(), taken.sizes.tolist(), strict=True)
+        return used_by(seats, self.tree, self.cards)
+
     def take(self, tenant: str, rows: Ints, milli: int, sizes: Ints | Sequence[int]) -> None:
         """The tenant holds seats of so many milli on these cards."""
-        models = [self._cards.models[m] for m in self._cards.model[rows].tolist()]
-        self.tree.take(tenant, self.tree.seats(models, milli, int(np.sum(sizes))))
+        models = [self.cards.models[m] for m in self.cards.model[rows].tolist()]
+        use = self.tree.seats(models, milli, int(np.sum(sizes)))
+        for tree in (self.tree, *self.met()):
+            tree.take(tenant, use)
         self.cells.take(tenant, rows)
 
     def release(self, job: Running) -> None:
         """As if the job had ended."""
         if job.tenant in self.tree.leaves:
-            self.tree.give(job.tenant, used(job, self.tree, self._cards))
+            use = used(job, self.tree, self.cards)
+            for tree in (self.tree, *(one.tree for one in self.later if job.job not in one.gone)):
+                tree.give(job.tenant, use)
             self.cells.give(job.tenant, np.array(job.rows, dtype=np.int64))
 
     def mark(self) -> Mark:
-        return Mark(self.tree.mark(), self.cells.mark())
+        return Mark(tuple(tree.mark() for tree in self._trees()), self.cells.mark())
 
     def restart(self) -> None:
         """Undo everything: as it was in the snapshot."""
-        self.rollback(Mark(0, 0))
+        self.later.clear()
+        self.rollback(Mark((0,), 0))
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since the mark."""
-        self.tree.rollback(mark.tree)
+        for tree, at in zip(self._trees(), mark.trees, strict=False):
+            tree.rollback(at)
         self.cells.rollback(mark.cells)
+
+    def _trees(self) -> list[Tree]:
+        return [self.tree, *(one.tree for one in self.later)]
 
 
 def beyond(tree: Tree, tenant: str, use: Use) -> Rejection | None:

@@ -73,8 +73,13 @@ def lots(running: Iterable[Running], tree: Tree, cards: Cards) -> list[Lot]:
 
 def used(job: Running, tree: Tree, cards: Cards) -> dict[Resource, int]:
     """What a running job takes of every resource that is counted."""
+    return used_by(zip(job.rows, job.milli, job.sizes, strict=True), tree, cards)
+
+
+def used_by(seats: Iterable[tuple[int, int, int]], tree: Tree, cards: Cards) -> dict[Resource, int]:
+    """The same of seats: the row of each one's card, its milli-devices and its bytes."""
     found: dict[Resource, int] = defaultdict(int)
-    for row, milli, size in zip(job.rows, job.milli, job.sizes, strict=True):
+    for row, milli, size in seats:
         for resource, amount in tree.seats([cards.models[cards.model[row]]], milli, size).items():
             found[resource] += amount
     return found

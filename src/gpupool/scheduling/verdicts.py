@@ -45,8 +45,11 @@ class Verdicts:
 
     def of(self, waiting: Waiting, placed: int) -> Rejection:
         """`placed`: how many claims the plan places, for the one that comes in the next round."""
-        quota = self._work.quotas.rejection(waiting.tenant, waiting.shape, self._least(waiting))
-        return quota or self._no_room(waiting) or self._held_up(waiting, placed)
+        quotas, asked = self._work.quotas, (waiting.tenant, waiting.shape, self._least(waiting))
+        said = quotas.rejection(*asked)
+        if said is None or (said.fits_ever and not quotas.lacking(*asked)):  # what the pool as a whole lacks is cards
+            said = self._no_room(waiting) or said
+        return said or self._held_up(waiting, placed)
 
     def _least(self, waiting: Waiting) -> Amount:
         if waiting.gang is None:

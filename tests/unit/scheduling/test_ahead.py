@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.model.claim import Reason, Shape
+from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling import backfill
 from gpupool.scheduling.ahead import FORECAST, PATIENCE_NS, SEARCHES
@@ -11,7 +11,8 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.ends import SECOND
 from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, Waiting
+from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Start, TenantView, Waiting
+from tests.support.quota_builders import cohort, member
 from tests.support.scheduling_builders import MODELS, cards, shape, snapshot, tenant, waiting, whole
 from tests.support.time_builders import reserved, running, used_by
 
@@ -66,7 +67,7 @@ def test_a_class_that_was_placed_before_the_head_counts_when_its_start_is_looked
     assert found.starts[HEAD.key].at_ns == 70 * SECOND
 
 
-def test_a_head_that_its_tenants_quota_stops_is_promised_nothing_and_holds_nobody_up() -> None:
+def test_a_head_that_is_larger_than_its_quota_is_promised_nothing_and_holds_nobody_up() -> None:
     columns, jobs = pool(100)
     found = plan(snapshot(columns, HEAD, small("small", None, tenant="audio"), tenants={"nlp": tenant(1000)}), jobs)
     assert placed(found) == ["small"]
@@ -236,3 +237,104 @@ def test_only_so_many_heads_are_looked_at_however_long_the_queue_is() -> None:
         patched.setattr(backfill, "earliest", counted)
         plan(snapshot(columns, *queue), jobs)
     assert len(searched) == SEARCHES
+
+
+def workers(name: str, count: int, at: int = 0, **how) -> Waiting:
+    """A gang of whole cards, before all others in the queue."""
+    members = tuple(f"{name}.{n}" for n in range(count))
+    role = Role("worker", whole(), count, count)
+    first = replace(waiting(*members, want=whole(), at=at, **how), priority=1)
+    return replace(first, gang=Gang(name, Group(name, (role,)), members))
+
+
+def lending(name: str, lent: float, nominal: float = 1) -> dict[str, TenantView]:
+    """A tenant that holds nothing and lends so many cards of what it is guaranteed."""
+    return {name: member(gpu=(nominal, None, lent))}
+
+
+def held_by(tenant: str, columns: Cards, *ends: int | None, first: int = 0) -> list[Running]:
+    """A job on each of these cards."""
+    names = columns.uuids[first : first + len(ends)]
+    return [
+        replace(running(f"{tenant}-{name}", columns, name, ends=end), tenant=tenant)
+        for name, end in zip(names, ends, strict=True)
+    ]
+
+
+def full(layout: str, *taken: int) -> Cards:
+    columns = cards(layout)
+    return cards(layout, used=used_by(*(columns.uuids[row] for row in taken)))
+
+
+def test_a_gang_that_is_short_of_cards_is_promised_a_start_though_somebody_lends_only_a_part() -> None:
+    columns = full("1x5xT4", 0, 1)
+    tenants = {"nlp": member(holds=2), "web": member()} | lending("idle", 1, nominal=2)
+    queue = workers("big", 4), small("short", 100, tenant="web"), small("long", None, tenant="web")
+    found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, 100, 50))
+    assert placed(found) == ["short"]
+    assert found.starts[queue[0].key].at_ns == 100 * SECOND
+    assert found.rejections[queue[0].key].dominant is not Reason.QUOTA
+    assert "kept for a claim of higher rank" in found.rejections[queue[2].key].sentence
+
+
+def test_a_gang_that_could_never_start_beside_what_is_not_lent_is_promised_nothing() -> None:
+    columns = full("1x4xT4", 0)
+    tenants = {"nlp": member(holds=1), "web": member()} | lending("idle", 0)
+    queue = workers("big", 4), small("long", None, tenant="web")
+    found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, 100))
+    assert (placed(found), found.starts) == (["long"], {})
+
+
+def test_who_waits_for_its_own_quota_is_promised_when_that_and_the_cards_are_there() -> None:
+    columns = full("1x6xT4", 0, 1)
+    tenants = {"nlp": member(gpu=(3, 0), holds=2), "web": member()}
+    mine = [small(f"mine-{end}", end) for end in (80, 81)]
+    queue = workers("big", 2), *mine, small("other", 81, tenant="web"), small("for ever", None, tenant="web")
+    found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, 80, 200))
+    assert found.starts[queue[0].key].at_ns == 80 * SECOND
+    assert placed(found) == ["for ever", "mine-80", "other"]
+    assert found.rejections[queue[0].key].dominant is Reason.QUOTA
+    said = found.rejections[mine[1].key]
+    assert said.dominant is Reason.QUOTA
+
+
+def test_who_waits_for_quota_of_unknown_end_collects_quota_and_no_cards() -> None:
+    columns = full("1x6xT4", 0)
+    tenants = {"nlp": member(gpu=(3, 0), holds=1), "web": member()}
+    queue = workers("big", 3), small("mine", 5), *(small(f"web-{n}", None, tenant="web") for n in range(4))
+    found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, None))
+    assert placed(found) == [f"web-{n}" for n in range(4)]
+    assert found.starts == {}
+    assert found.rejections[queue[1].key] == Rejection(
+        "what the quota of tenant nlp leaves is kept for a claim of higher rank", Reason.QUOTA
+    )
+
+
+def test_what_a_cohort_leaves_is_kept_for_who_waits_for_it_whichever_tenant_asks() -> None:
+    columns = full("1x6xT4", 0, 1)
+    tenants = {"a": member("lab", holds=2), "b": member("lab"), "web": member()}
+    queue = workers("big", 3, tenant="b"), small("sibling", 90, tenant="a"), small("other", None, tenant="web")
+    before = replace(snapshot(columns, *queue, tenants=tenants), cohorts={"lab": cohort((3, 0))})
+    found = plan(before, held_by("a", columns, 70, 80))
+    assert found.starts[queue[0].key].at_ns == 80 * SECOND
+    assert placed(found) == ["other"]
+
+
+def test_a_quota_of_one_model_has_a_time_axis_too() -> None:
+    columns = cards("1x2xT4+1x2xL40S", used=used_by("node-1/0"))
+    tenants = {"nlp": member(T4=(1, 0), holds=1), "web": member()}
+    head = waiting("head", want=whole(model="T4"))
+    found = plan(snapshot(columns, head, tenants=tenants), held_by("nlp", columns, 60))
+    assert found.starts[head.key].at_ns == 60 * SECOND
+
+
+def test_a_gang_inside_its_tenants_guarantee_is_not_passed_by_younger_jobs_that_still_fit_in_it() -> None:
+    columns = full("1x6xT4", 0, 1)
+    for borrowing in (0, None):
+        tenants = {"nlp": member(gpu=(4, borrowing), holds=2), "web": member(gpu=(2, 0))}
+        queue = replace(workers("big", 4), priority=0), small("young", 200)
+        found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, 100, 150))
+        if borrowing is None:
+            assert placed(found) == ["big.0", "big.1", "big.2", "big.3"]
+        else:
+            assert (placed(found), found.starts[queue[0].key].at_ns) == ([], 150 * SECOND)

@@ -16,10 +16,10 @@ from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import hold, running, used_by
 
 
-def attempt(free: Free, shape: Shape, claims: int = 1) -> Callable[[], Taken | None]:
+def attempt(free: Free, shape: Shape, claims: int = 1) -> Callable[[int], Taken | None]:
     """The first cards that fit now, for all of the claims or for none."""
 
-    def place() -> Taken | None:
+    def place(_at: int) -> Taken | None:
         fit = Fit(shape, free)
         found = pick(fit, free, free_columns(free), claims)
         return found if int(found.counts.sum()) == claims * shape.count else None
@@ -99,8 +99,8 @@ def test_where_counting_seats_is_not_enough_the_head_is_tried_at_later_instants(
     pool, jobs = busy("2x1xT4", 10, 20)
     free, timeline = Free(pool), Timeline(pool, jobs, 0)
 
-    def only_on_the_second_node() -> Taken | None:
-        found = attempt(free, whole())()
+    def only_on_the_second_node(at: int) -> Taken | None:
+        found = attempt(free, whole())(at)
         row = np.array([1])
         return found and (Taken(row, row, row) if free.milli[1] == WHOLE else None)
 
@@ -124,7 +124,8 @@ def test_behind_a_promise_only_what_ends_before_it_or_leaves_room_may_start() ->
     work = backfill(pool, jobs)
     head = work.promise([(Fit(whole(2), work.free), 1)], 50, attempt(work.free, whole(2)))
     assert head is not None
-    assert (head.start_ns, head.end_ns) == (100 * SECOND, 150 * SECOND)
+    assert head.hold is not None
+    assert (head.hold.start_ns, head.hold.end_ns) == (100 * SECOND, 150 * SECOND)
     assert fitting(work, whole(), 100) == [1]
     assert fitting(work, whole(), 101) == fitting(work, whole(), None) == []
 
@@ -159,7 +160,8 @@ def test_a_head_whose_start_nobody_can_tell_collects_what_is_given_back() -> Non
     work = backfill(pool, jobs)
     head = work.promise([(Fit(whole(2), work.free), 1)], 50, attempt(work.free, whole(2)))
     assert head is not None
-    assert (head.start_ns, head.end_ns) == (0, NEVER)
+    assert head.hold is not None
+    assert (head.hold.start_ns, head.hold.end_ns) == (0, NEVER)
     assert fitting(work, whole(), 1) == []
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Within
-from gpupool.model.quota import Amount, Branch
+from gpupool.model.quota import GPU, Amount, Branch, Limit, Quota
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.evicting import MOST_IN_VAIN
-from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, Waiting
+from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, TenantView, Waiting
 from gpupool.scheduling.victims import Budgets, PreemptionRules, together
 from tests.support.gang_builders import gang, nodes_of, occupied, racked, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
@@ -283,3 +283,10 @@ def test_what_siblings_borrowed_of_a_full_cohort_is_taken_back_though_cards_are_
     full = replace(before, cards=pool[0], running=pool[1], tenants=views, cohorts=lab)
     assert evicted(full) == ["old-3"]
     assert evicted(replace(full, tenants=views | {"nlp": replace(views["nlp"], quota=tenant(0, None).quota)})) == []
+
+
+def test_a_full_pool_in_which_somebody_lends_only_a_part_stops_no_preemption() -> None:
+    jobs = one_each(cards("5xH200"), 1, 2, 3, 4)
+    idle = TenantView(Quota.of({GPU: Limit(1000, 0, 0)}), Amount())
+    before = replace(asked(jobs, URGENT), tenants={"nlp": tenant(), "other": tenant(held=4000), "idle": idle})
+    assert evicted(before) == ["old-0"]

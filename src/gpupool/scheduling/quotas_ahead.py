@@ -1,0 +1,114 @@
+"""Quotas over time: what comes back of them as jobs end, and what promised starts keep of them.
+
+What somebody is promised is kept on a copy of the quota tree as it will be at that start, with the claim in it. Whoever
+would run then has to find room in that copy too; so a promise is not put off by what its own tenant, or another one in
+its cohort, starts meanwhile. Between starts, jobs only end: room that is there at a start is there until the next.
+Where nobody has a quota, nothing is computed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpupool.model.quota import Resource
+from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.ends import expected_ends
+from gpupool.scheduling.quota_tree import Use
+from gpupool.scheduling.quotas import Later, Quotas
+from gpupool.scheduling.reclaim import used
+from gpupool.scheduling.snapshot import Ints, Running
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """So much is held until then."""
+
+    end_ns: int
+    tenant: str
+    use: Use
+    rows: Ints
+    job: str = ""
+
+
+class QuotasAhead:
+    """The quotas of one plan at instants to come. Does nothing where there is no limit."""
+
+    def __init__(self, quotas: Quotas, running: Sequence[Running], now_ns: int) -> None:
+        self._quotas, self._now_ns = quotas, now_ns
+        self._held = self._of_running(running) if quotas.tree.resources else []
+        self._freed: dict[int, Mapping[str, Use]] = {}
+
+    def ends(self, tenant: str, taken: Taken, end_ns: int) -> None:
+        """What the tenant has just taken is given back then."""
+        if self._quotas.tree.resources:
+            self._held.append(_Held(end_ns, tenant, self._quotas.use_of(taken), taken.rows))
+            self._held.sort(key=_end)
+            self._freed.clear()
+
+    @contextmanager
+    def at(self, instant_ns: int, until_ns: int) -> Iterator[None]:
+        """For now, the quotas are as at that instant, for a claim that starts then and runs until so long."""
+        quotas = self._quotas
+        if not quotas.tree.resources:
+            yield
+            return
+        mark, seen = quotas.mark(), quotas.window
+        for held in self._over(instant_ns) if quotas.cells.counted else ():
+            quotas.cells.give(held.tenant, held.rows)
+        for tenant, use in self._back(instant_ns).items():
+            quotas.tree.give(tenant, use)
+        for later in quotas.later:
+            if later.covers(instant_ns):
+                quotas.tree.take(later.tenant, later.use)
+        quotas.window = instant_ns, until_ns
+        try:
+            yield
+        finally:
+            quotas.window = seen
+            quotas.rollback(mark)
+
+    def keep(self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, collects: bool = False) -> None:
+        """From now on nobody may take what these seats need of any quota then; `collects`: nor use it until then."""
+        quotas = self._quotas
+        if not quotas.tree.resources:
+            return
+        use, gone = quotas.use_of(taken), frozenset(held.job for held in self._over(start_ns))
+        with self.at(start_ns, end_ns):
+            tree, met = quotas.tree.copy(), quotas.met()
+        for one in (tree, *met):
+            one.take(tenant, use)
+        quotas.later.append(Later(tree, tenant, use, start_ns, end_ns, gone, collects))
+
+    def _over(self, instant_ns: int) -> list[_Held]:
+        return self._held[: bisect_right(self._held, instant_ns, key=_end)]
+
+    def _back(self, instant_ns: int) -> Mapping[str, Use]:
+        """By tenant, what has come back by then."""
+        over = self._over(instant_ns)
+        if len(over) not in self._freed:
+            found: dict[str, dict[Resource, int]] = defaultdict(lambda: defaultdict(int))
+            for held in over:
+                for resource, amount in held.use.items():
+                    found[held.tenant][resource] += amount
+            self._freed[len(over)] = found
+        return self._freed[len(over)]
+
+    def _of_running(self, running: Sequence[Running]) -> list[_Held]:
+        tree, cards = self._quotas.tree, self._quotas.cards
+        ends = expected_ends(running, self._now_ns).tolist()
+        known = [(end, job) for end, job in zip(ends, running, strict=True) if job.tenant in tree.leaves]
+        held = [
+            _Held(end, job.tenant, used(job, tree, cards), np.array(job.rows, dtype=np.int64), job.job)
+            for end, job in known
+        ]
+        return sorted(held, key=_end)
+
+
+def _end(held: _Held) -> int:
+    return held.end_ns
