@@ -12,7 +12,15 @@ import pytest
 from tests.support.cluster.build import build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.directory import ClusterError, Directory
-from tests.support.cluster.machine import SET_BY_KUBELET, SYSCTLS, Machine, hierarchies
+from tests.support.cluster.machine import (
+    CNI_RESULTS,
+    CONTAINER_LOGS,
+    PLUGINS,
+    SET_BY_KUBELET,
+    SYSCTLS,
+    Machine,
+    hierarchies,
+)
 from tests.support.cluster.pods import pod
 from tests.support.cluster.session import ROOT, guarded, session_directory
 
@@ -128,8 +136,20 @@ def test_a_session_that_is_killed_takes_its_rig_along() -> None:
     assert not directory.exists()
 
 
+@pytest.fixture(params=[(), (PLUGINS, CONTAINER_LOGS, CNI_RESULTS)], ids=["bare machine", "folders of others"])
+def folders(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The fixed folders, absent as on a machine like this, or there before us; then they stay."""
+    made = [top for path in request.param for top in reversed([path, *path.parents]) if not top.exists()]
+    made = list(dict.fromkeys(made))
+    for path in made:
+        path.mkdir()
+    yield
+    for path in reversed(made):
+        path.rmdir()
+
+
 @pytest.mark.root
-def test_pods_that_run_are_ended_with_the_rig(directory: Path) -> None:
+def test_pods_that_run_are_ended_with_the_rig(directory: Path, folders: None) -> None:
     """Also when containerd has died before, so that nobody is left to ask for it."""
     before = _traces(directory)
     cluster = Cluster(directory, build(print))

@@ -20,6 +20,7 @@ CLAIM = Path("/run/gpupool-cluster-node")
 CGROUPS = Path("/sys/fs/cgroup")
 PLUGINS = Path("/var/lib/kubelet/device-plugins")
 CONTAINER_LOGS = Path("/var/log/containers")
+CNI_RESULTS = Path("/var/lib/cni/results")
 SYSCTLS = Path("/proc/sys")
 SET_BY_KUBELET = (
     "vm/overcommit_memory",
@@ -31,7 +32,15 @@ SET_BY_KUBELET = (
 )
 MADE_BY_PROGRAMS = tuple(
     Path(name)
-    for name in ("/var/lib/kubelet", PLUGINS, CONTAINER_LOGS, "/run/containerd", "/run/containerd/s", "/var/lib/cni")
+    for name in (
+        "/var/lib/kubelet",
+        PLUGINS,
+        CONTAINER_LOGS,
+        "/run/containerd",
+        "/run/containerd/s",
+        "/var/lib/cni",
+        CNI_RESULTS,
+    )
 )
 LIMIT_SECONDS = 20
 
@@ -101,6 +110,7 @@ class Machine:
                 (SYSCTLS / name).write_text(value)
         if before:
             self._remove_kubelet_files(set(before["plugins"]))
+            self._remove_network_results()
             for path in map(Path, reversed(before["absent"])):
                 _remove_made(path)
 
@@ -111,6 +121,12 @@ class Machine:
         for link in CONTAINER_LOGS.glob("*.log"):
             if link.is_symlink() and link.readlink().is_relative_to(self._directory.path):
                 link.unlink()
+
+    def _remove_network_results(self) -> None:
+        """What the network plugins remember of our pods: it names their network namespaces, which are in the directory."""
+        for result in CNI_RESULTS.iterdir() if CNI_RESULTS.exists() else ():
+            if str(self._directory.path) in result.read_text():
+                result.unlink()
 
     def _make_bridge(self) -> None:
         if not Path("/sys/class/net", self.bridge).exists():
