@@ -123,7 +123,7 @@ class Machine:
                 link.unlink()
 
     def _remove_network_results(self) -> None:
-        """What the network plugins remember of our pods: it names their network namespaces, which are in the directory."""
+        """What the network plugins remember of our pods, by the network namespaces in our directory."""
         for result in CNI_RESULTS.iterdir() if CNI_RESULTS.exists() else ():
             if str(self._directory.path) in result.read_text():
                 result.unlink()
