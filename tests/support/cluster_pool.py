@@ -17,6 +17,8 @@ from gpupool.kubernetes.objects import Mode
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.node import NAME as NODE
+from tests.support.cluster.node import RealNode
 
 SECONDS = 30.0
 POLL_SECONDS = 0.05
@@ -102,6 +104,41 @@ class ClusterPool:
                 return found
             time.sleep(POLL_SECONDS)  # between two looks from outside
         raise AssertionError(f"never became true: {what}\n{self.log()}")
+
+
+class NodeParts:
+    """The agent and the plugin of slots on the real node, each a process that can be killed."""
+
+    def __init__(self, pool: ClusterPool, node: RealNode, place: Path, sim: str) -> None:
+        self._pool, self._node, self.place, self._sim = pool, node, place, sim
+        self.agent: subprocess.Popen[bytes] | None = None
+        self.plugin: subprocess.Popen[bytes] | None = None
+
+    def start_agent(self) -> None:
+        access = self._pool.cluster.access()
+        token = access.token(install.NAMESPACE, install.AGENT, NODE)
+        file = access.kubeconfig("agent.kubeconfig", token)
+        words = ["-m", "gpupool.kubernetes", "--kubeconfig", str(file), "agent", "--node", NODE, "--sim", self._sim]
+        words += ["--state-dir", str(self.place / "state"), "--socket", str(self.place / "agent.sock")]
+        words += ["--cdi", str(self._node.cdi), "--kubelet", str(self._node.kubelet_root)]
+        self.agent = self._start(words, "agent.log")
+
+    def start_plugin(self) -> None:
+        words = ["-m", "gpupool.kubernetes.slots", "--agent", str(self.place / "agent.sock")]
+        self.plugin = self._start(words, "plugin.log")
+
+    def _start(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
+        with open(self.place / log, "ab") as file:
+            return subprocess.Popen([sys.executable, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+
+    def log(self) -> str:
+        return "".join((self.place / name).read_text()[-2000:] for name in ("agent.log", "plugin.log"))
+
+    def stop(self) -> None:
+        for process in (self.plugin, self.agent):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                process.wait(SECONDS)
 
 
 class SimulatedAgents:

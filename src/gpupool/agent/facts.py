@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupool.model.device import Device
-from gpupool.model.topology import Topology
+from gpupool.model.topology import topology_facts
 from gpupool.probes.contract import Machine
 from gpupool.wire.fleet import DeviceIn, NodeIn
 
@@ -61,12 +61,3 @@ def device_facts(device: Device) -> dict[str, Any]:
         "profiles": [profile.name for profile in device.profiles] or None,
     }
     return {key: value for key, value in facts.items() if value is not None}
-
-
-def topology_facts(topology: Topology) -> dict[str, Any]:
-    """Links, NUMA nodes and domains by uuid, ready for JSON."""
-    return {
-        "links": [[link.a, link.b, str(link.kind), link.count] for link in topology.links],
-        "numa": dict(topology.numa),
-        "domains": {str(kind): [sorted(group) for group in groups] for kind, groups in topology.domains.items()},
-    }

@@ -1,6 +1,7 @@
 """`python -m gpupool.kubernetes PART`: the parts of gpupool that run in a cluster.
 
     controller   places pods: two replicas, of which one leads
+    agent        makes the cards of its node ready, one a node, beside `python -m gpupool.kubernetes.slots`
     install      prints, as YAML, what has to be in the cluster before
 
 How the API server is reached: --kubeconfig, else KUBECONFIG, else the service account of the pod.
@@ -22,14 +23,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.units import parse_duration
-from gpupool.kubernetes import install
+from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.node_agent import NodeAgent, Places
+from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.serving import Health, serving
+from gpupool.probes.contract import Probe
+from gpupool.probes.registry import first_available
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.scheduling import kernel, policies
 from gpupool.scheduling.victims import GENTLE
 
@@ -60,6 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     controller.add_argument("--preempt-after", default="5m", help="a pod that runs for less than that is left alone")
     controller.add_argument("--preempt-per-hour", type=int, default=60, help="of one tenant's pods")
     controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
+    agent = parts.add_parser("agent", help="makes the cards of its node ready")
+    agent.add_argument("--node", default="", help="default: NODE_NAME, else this machine's name")
+    agent.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
+    agent.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpupool/agent"))
+    agent.add_argument("--socket", type=Path, default=Path("/run/gpupool/agent.sock"), help="where the plugin asks")
+    agent.add_argument("--cdi", type=Path, default=Path("/var/run/cdi"), help="where the runtime reads CDI files")
+    agent.add_argument("--kubelet", type=Path, default=kubelet.ROOT, help="the kubelet's --root-dir")
+    agent.add_argument("--plugins", type=Path, default=kubelet.PLUGINS, help="the kubelet's folder of device plugins")
+    agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
     parts.add_parser("install", help="prints what has to be in the cluster before")
     return parser
 
@@ -80,7 +95,8 @@ def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> Conne
 
 
 async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    task = asyncio.ensure_future(_controller(options, environ))
+    work = {"controller": _controller, "agent": _agent}[options.part]
+    task = asyncio.ensure_future(work(options, environ))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
@@ -113,6 +129,31 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
                 await lead()
             else:
                 await leader.lead(lead)
+
+
+async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    node = options.node or environ.get("NODE_NAME") or socket.gethostname()
+    probe = _probe(options, node)
+    machine = probe.scan()
+    preparing = Preparing(options.state_dir, machine, probe)
+    places = Places(options.state_dir, options.cdi, options.socket)
+    records = kubelet.Kubelet(options.kubelet, options.plugins)
+    async with KubeApi(connection(options, environ)) as api:
+        await NodeAgent(api, node, machine, preparing, records, places, options.slots).run()
+
+
+def _probe(options: argparse.Namespace, node: str) -> Probe:
+    """The node's cards, or simulated ones in a file below the state directory. Raises Unavailable without cards."""
+    if options.sim:
+        (machine,) = parse_sim(options.sim, node)
+        file = options.state_dir / "simgpu" / node / "machine"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return SimulatedProbe(machine, machine_file=file)
+    probe, answers = first_available()
+    if probe is None:
+        said = "; ".join(f"{name}: {answer.reason}" for name, answer in answers.items())
+        raise Unavailable(f"no card is found on this node ({said})", hint="--sim 4xL40S  simulates some")
+    return probe
 
 
 async def _lead(controller: Controller, health: Health) -> None:

@@ -56,7 +56,7 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule(GROUP, ["tenants/status", "reservations/status", "poolsettings/status"], ["patch"]),
     ],
     AGENT: [
-        _rule(GROUP, ["gpunodes"], _READ),
+        _rule(GROUP, ["gpunodes"], [*_READ, "create"]),
         _rule(GROUP, ["gpunodes/status"], ["patch"]),
         _rule("", ["pods"], _READ),
         _rule("", ["nodes"], ["get"]),

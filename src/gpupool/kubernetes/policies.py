@@ -29,7 +29,7 @@ def _ledger(controller: str) -> Object:
     rule = f"{_entries('object')} == (oldObject == null ? [] : {_entries('oldObject')})"
     message = "GP-2031: who has which card is written by gpupool's controller alone"
     return _policy(
-        "ledger", (GROUP, "gpunodes", ("CREATE", "UPDATE")), [_not(controller)], [_rule(rule, message, "Forbidden")]
+        "ledger", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [_not(controller)], [_rule(rule, message, "Forbidden")]
     )
 
 
@@ -37,14 +37,14 @@ def _own_node(agent: str) -> Object:
     rule = f"request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
     message = "GP-2031: an agent reports of the node that it runs on, and of no other"
     mine = {"name": "an-agent", "expression": f"request.userInfo.username == '{agent}'"}
-    on = (GROUP, "gpunodes/status", ("CREATE", "UPDATE"))
+    on = (GROUP, ("gpunodes", "gpunodes/status"), ("CREATE", "UPDATE"))
     return _policy("own-node", on, [mine], [_rule(rule, message, "Forbidden")])
 
 
 def _released_by(controller: str) -> Object:
     message = "GP-2031: a pod gets its cards from gpupool's controller; without them its gate stays"
     rule = f"!{_gated('oldObject')} || {_gated('object')}"
-    on = ("", "pods", ("UPDATE",))
+    on = ("", ("pods",), ("UPDATE",))
     return _policy("gate", on, [_managed(), _not(controller), _no_master()], [_rule(rule, message, "Forbidden")])
 
 
@@ -59,7 +59,7 @@ def _locked(controller: str) -> Object:
     ]
     label = f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
     rules.append(_rule(label, f"GP-2031: the label {names.MANAGED} stays on a pod that has cards of ours", "Forbidden"))
-    return _policy("words", ("", "pods", ("UPDATE",)), [_managed(), _not(controller), _no_master()], rules)
+    return _policy("words", ("", ("pods",), ("UPDATE",)), [_managed(), _not(controller), _no_master()], rules)
 
 
 def _net() -> Object:
@@ -72,7 +72,7 @@ def _net() -> Object:
         "GP-2032: this pod asks for cards and did not go through gpupool's admission; is its webhook there? "
         "kubectl gpupool doctor"
     )
-    on = ("", "pods", ("CREATE",))
+    on = ("", ("pods",), ("CREATE",))
     return _policy("net", on, [{"name": "asks", "expression": asks}], [_rule(rule, message, "Invalid")])
 
 
@@ -110,12 +110,14 @@ def _rule(expression: str, message: str, reason: str) -> Object:
     return {"expression": expression, "message": message, "reason": reason}
 
 
-def _policy(name: str, on: tuple[str, str, tuple[str, ...]], conditions: list[Object], rules: list[Object]) -> Object:
-    group, resource, operations = on
+def _policy(
+    name: str, on: tuple[str, tuple[str, ...], tuple[str, ...]], conditions: list[Object], rules: list[Object]
+) -> Object:
+    group, resources, operations = on
     matched = {
         "apiGroups": [group],
         "apiVersions": ["*"],
-        "resources": [resource],
+        "resources": list(resources),
         "operations": list(operations),
     }
     return {

@@ -158,6 +158,15 @@ def join_groups(groups: Iterable[frozenset[str]]) -> list[frozenset[str]]:
     return joined
 
 
+def topology_facts(topology: Topology) -> dict[str, Any]:
+    """Links, NUMA nodes and domains by uuid, ready for JSON."""
+    return {
+        "links": [[link.a, link.b, str(link.kind), link.count] for link in topology.links],
+        "numa": dict(topology.numa),
+        "domains": {str(kind): [sorted(group) for group in groups] for kind, groups in topology.domains.items()},
+    }
+
+
 def read_topology(facts: Mapping[str, Any]) -> Topology:
     """What a node's agent told of the paths between its cards: `links`, `numa` and `domains`. Raises ValueError."""
     links = tuple(Link(a, b, LinkKind(kind), count) for a, b, kind, count in facts.get("links", ()))

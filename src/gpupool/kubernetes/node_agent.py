@@ -1,0 +1,271 @@
+"""The agent of one node: makes ready what the ledger says, tells what is there, and says when a card is free again.
+
+It watches its own GpuNode and keeps a copy on disk, so that containers restart while the API server is away. A
+container is started when the plugin of slots asks and everything agrees (`identity`). It writes its GpuNode's status
+and nothing else. An agent that dies leaves everything as it is: shares stay held, and the next one takes up what is on
+record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpupool import __version__
+from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes import cdi, ledger, names
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.identity import Booking, NotYet, holders
+from gpupool.kubernetes.kubelet import Kubelet, runs
+from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Mode, Others, SlotUse
+from gpupool.kubernetes.pods import ENDED, requests
+from gpupool.kubernetes.preparing import Preparing
+from gpupool.kubernetes.watch import keep
+from gpupool.model.topology import topology_facts
+from gpupool.probes.contract import Machine
+
+SWEEP_SECONDS = 60.0
+LOOK_SECONDS = 2.0
+"""How often the processes of pods that are over are looked for."""
+QUIET_SECONDS = 0.05
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are on this node."""
+
+    state: Path
+    cdi: Path
+    socket: Path
+
+
+class NodeAgent:
+    """One node's. Requests of the plugin come from any thread, all else from the event loop."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        node: str,
+        machine: Machine,
+        preparing: Preparing,
+        kubelet: Kubelet,
+        places: Places,
+        slots: int,
+    ) -> None:
+        self._api, self._node, self._machine = api, node, machine
+        self._preparing, self._kubelet, self._places, self._slot_count = preparing, kubelet, places, slots
+        self._ledger = _read_copy(places.state / "ledger.json", node)
+        self._slots: dict[tuple[str, str], str] = {}
+        self._pods: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, Any] | None = None
+        self._one = threading.Lock()
+        self._wake = asyncio.Event()
+        self._synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        for place in (self._places.state, self._places.cdi, self._places.socket.parent):
+            place.mkdir(parents=True, exist_ok=True)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen())
+            await self._appear()
+            field = f"metadata.name={self._node}"
+            tasks.create_task(keep(self._api, ledger.NODES, self._note, self._synced.set, fieldSelector=field))
+            here = f"spec.nodeName={self._node}"
+            tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, self._wake.set, fieldSelector=here))
+            tasks.create_task(self._reports())
+
+    # --- what the ledger says -----------------------------------------------------------------
+
+    async def _appear(self) -> None:
+        """Have a GpuNode; it begins as one that is only looked at."""
+        if await ledger.read(self._api, self._node) is None:
+            owner = await self._api.get(f"/api/v1/nodes/{self._node}")
+            await self._api.create(ledger.NODES, ledger.new_node(self._node, owner))
+
+    def _note(self, found: dict[str, Any], gone: bool) -> None:
+        now = GpuNode(self._node) if gone else GpuNode.from_json(found)
+        if now.version != self._ledger.version or gone:
+            _write_copy(self._places.state / "ledger.json", found)
+        self._ledger = now
+        self._wake.set()
+
+    def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
+        uid = found["metadata"]["uid"]
+        if gone:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = found
+        self._wake.set()
+
+    # --- what the plugin asks -----------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        self._places.socket.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._answer, self._places.socket)
+        os.chmod(self._places.socket, 0o600)
+        async with server:
+            await server.serve_forever()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            slot = str(json.loads(await reader.readline())["slot"])
+            refused = await asyncio.to_thread(self._ready, slot)
+            writer.write(json.dumps({"refused": refused}).encode() + b"\n")
+            await writer.drain()
+        except (ValueError, KeyError, TypeError, ConnectionError) as error:
+            log.warning("a question that cannot be read: %r", error)
+        finally:
+            writer.close()
+        self._wake.set()
+
+    def _ready(self, slot: str) -> str:
+        """Make the slot's container ready; empty, or why it has to wait. Twice is once."""
+        try:
+            with self._one:
+                self._bind(slot)
+        except GpupoolError as error:
+            return f"{error.code}: {error.message}"
+        return ""
+
+    def _bind(self, slot: str) -> None:
+        if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
+            raise NotYet(f"node {self._node} is only looked at", hint=f"kubectl gpupool adopt {self._node}")
+        entries = {entry.key: entry for entry in self._ledger.entries}
+        found = holders(slot, self._kubelet.bookings(), entries, self._kubelet.slots)
+        devices = {one.booking.device: self._device(one.booking, one.entry) for one in found}
+        cdi.write(self._places.cdi, slot, devices)
+        self._slots.update({one.entry.key: slot for one in found})
+
+    def _device(self, booking: Booking, entry: Entry) -> dict[str, Any]:
+        uid, gid = _user(self._pods.get(entry.uid), entry.container)
+        return cdi.device(booking.device, self._preparing.prepare(entry, uid, gid))
+
+    # --- what it tells ------------------------------------------------------------------------
+
+    async def _reports(self) -> None:
+        await self._synced.wait()
+        swept = 0.0
+        while True:
+            self._wake.clear()
+            over = await asyncio.to_thread(self._give_back)
+            try:
+                await self._tell()
+            except GpupoolError as error:
+                log.warning("the report is sent later: %s", error)
+            if time.monotonic() - swept > SWEEP_SECONDS:
+                swept = time.monotonic()
+                await asyncio.to_thread(cdi.sweep, self._places.cdi, time.time() - SWEEP_SECONDS)
+            await self._next(busy=over or self._told is None)
+
+    async def _next(self, *, busy: bool) -> None:
+        """Until something is noted; for a moment only while processes of pods that are over may still run."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS if busy else SWEEP_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(QUIET_SECONDS)
+
+    def _give_back(self) -> bool:
+        """Undo what nobody needs any more; whether something is left that still runs."""
+        with self._one:
+            wanted = {entry.key for entry in self._ledger.entries if entry.state is not EntryState.DRAINING}
+            left = False
+            for uid, container in [key for key in self._preparing.on_record() if key not in wanted]:
+                if runs(uid):
+                    left = True
+                    continue
+                self._preparing.undo(uid, container)
+                self._slots.pop((uid, container), None)
+            return left
+
+    async def _tell(self) -> None:
+        """One write, and only where something changed."""
+        status = await asyncio.to_thread(self._status)
+        if status == self._told:
+            return
+        await self._api.patch(f"{ledger.NODES}/{self._node}/status", {"status": status})
+        self._told = status
+
+    def _status(self) -> dict[str, Any]:
+        with self._one:
+            record = self._preparing.on_record()
+            used = [
+                SlotUse(uid, container, self._slots.get((uid, container), ""), generation).to_json()
+                for (uid, container), generation in sorted(record.items())
+            ]
+            observed = self._ledger.version
+        ready = {"type": "Ready", "status": "True", "reason": "AgentRuns", "message": f"gpupool {__version__}"}
+        return {
+            "observedGeneration": observed,
+            "slotCount": self._slot_count,
+            "agent": __version__,
+            "cards": [_card(device).to_json() for device in self._machine.devices],
+            "topology": topology_facts(self._machine.topology),
+            "slots": used,
+            "others": self._others().to_json(),
+            "conditions": [ready],
+        }
+
+    def _others(self) -> Others:
+        """What pods that did not go through our admission ask of this node."""
+        total = Others()
+        for pod in list(self._pods.values()):
+            managed = (pod["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
+            if managed or (pod.get("status") or {}).get("phase") in ENDED:
+                continue
+            cpu, memory = requests(pod["spec"])
+            total = replace(
+                total, cpu_milli=total.cpu_milli + cpu, memory_bytes=total.memory_bytes + memory, pods=total.pods + 1
+            )
+        return total
+
+
+def _card(device: Any) -> Card:
+    return Card(
+        device.uuid,
+        device.index,
+        device.model,
+        device.memory_bytes,
+        device.product,
+        device.health,
+        device.health_reason[:200],
+        device.simulated,
+    )
+
+
+def _user(pod: Mapping[str, Any] | None, container: str) -> tuple[int, int]:
+    """Whom the container runs as, where its pod says so; else root."""
+    spec = (pod or {}).get("spec") or {}
+    every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    own = next((one.get("securityContext") or {} for one in every if one["name"] == container), {})
+    both = {**(spec.get("securityContext") or {}), **own}
+    return int(both.get("runAsUser") or 0), int(both.get("runAsGroup") or 0)
+
+
+def _read_copy(place: Path, node: str) -> GpuNode:
+    """The ledger as it was known last; an empty one where nothing is known."""
+    try:
+        return GpuNode.from_json(json.loads(place.read_text()))
+    except (FileNotFoundError, ValueError, KeyError):
+        return GpuNode(node)
+
+
+def _write_copy(place: Path, found: Mapping[str, Any]) -> None:
+    made = place.with_suffix(".new")
+    with open(made, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+        file.flush()
+        os.fsync(file.fileno())
+    made.rename(place)

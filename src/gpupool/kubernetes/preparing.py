@@ -1,0 +1,99 @@
+"""Making an entry of the ledger usable on this node, and undoing it: one machine's mechanisms, for containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gpupool.base.errors import NotFound
+from gpupool.kubernetes.objects import Entry
+from gpupool.mechanisms import registry
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
+from gpupool.mechanisms.notes import NoteBook
+from gpupool.model.device import Device
+from gpupool.probes.contract import Machine
+from gpupool.probes.simulated import SimulatedProbe
+
+POOL = "kubernetes"
+SHOWN = "/run/gpupool"
+
+
+class Preparing:
+    """Idempotent in both directions; what was done stands in `state_dir` and outlives the agent."""
+
+    def __init__(self, state_dir: Path, machine: Machine, probe: object) -> None:
+        self._state_dir, self._devices = state_dir, {device.uuid: device for device in machine.devices}
+        simulated = probe if isinstance(probe, SimulatedProbe) and probe.machine_file else None
+        self._machine = simulated.machine_file.parent if simulated and simulated.machine_file else None
+        self._costs: Mapping[str, tuple[int, int]] = (
+            {card.uuid: (card.context_bytes, card.granule_bytes) for card in simulated.machine_cards()}
+            if simulated
+            else {}
+        )
+
+    def prepare(self, entry: Entry, uid: int = 0, gid: int = 0) -> Prepared:
+        """What the container is started with; `uid` is whom it runs as. Raises NotFound, Refused, StaleGeneration."""
+        view = self._view(entry, uid, gid)
+        prepared = registry.choose(view).prepare(view, self._state_dir)
+        # Of a card that we hand out, the vendor's runtime hook is to add nothing of its own.
+        return replace(prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"})
+
+    def undo(self, uid: str, container: str) -> None:
+        """Nothing of it is left; nothing happens where nothing was."""
+        name = allocation_of(uid, container)
+        mechanism, note = registry.on_record(name, self._state_dir), NoteBook(self._state_dir).read(name)
+        if mechanism is not None and note is not None:
+            mechanism.unprepare(name, note.generation, self._state_dir)
+
+    def on_record(self) -> dict[tuple[str, str], int]:
+        """By (pod uid, container) the generation that was prepared, also by the agent before this one."""
+        found = (seen for each in registry.MECHANISMS.values() for seen in each.observe(self._state_dir).values())
+        return {parts_of(seen.allocation): seen.generation for seen in found}
+
+    def _view(self, entry: Entry, uid: int, gid: int) -> AllocationView:
+        lost = [seat.device for seat in entry.seats if seat.device not in self._devices]
+        if lost:
+            raise NotFound(f"card {lost[0]} is not on this node now", hint="its pod is placed again elsewhere")
+        granted = [
+            GrantedDevice(
+                self._devices[seat.device],
+                seat.gpu_milli,
+                seat.memory_bytes,
+                *self._costs.get(seat.device, (None, None)),
+            )
+            for seat in entry.seats
+        ]
+        return AllocationView(
+            pool=POOL,
+            allocation=allocation_of(entry.uid, entry.container),
+            generation=entry.generation,
+            job=f"{entry.namespace}/{entry.pod}/{entry.container}",
+            tenant=entry.tenant,
+            sharing=entry.sharing.value,
+            granted=tuple(granted),
+            node_devices=tuple(self._devices.values()),
+            seat=JobSeat(SHOWN, uid, gid),
+            priority=entry.priority,
+            machine=self._machine,
+        )
+
+
+def allocation_of(uid: str, container: str) -> str:
+    """A name for both that is a plain file's: uids have no dot.
+
+    >>> parts_of(allocation_of("1f-2e", "main"))
+    ('1f-2e', 'main')
+    """
+    return f"{uid}.{container}"
+
+
+def parts_of(allocation: str) -> tuple[str, str]:
+    uid, _, container = allocation.partition(".")
+    return uid, container
+
+
+def models(devices: tuple[Device, ...]) -> str:
+    """For messages: `4 L40S`."""
+    names = [device.model for device in devices]
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "no card"

@@ -1,0 +1,69 @@
+"""What is written into a GpuNode is read back as it was, and fits its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Others, SlotUse
+from gpupool.kubernetes.schemas import crds
+from gpupool.model.allocation import Seat
+from gpupool.model.claim import Sharing
+from gpupool.model.device import Health
+from tests.support.kube_builders import gpu_node
+
+ENTRY = Entry(
+    "u1", "team", "a", "main", (Seat("GPU-0", 300, 1 << 30),), "team", Sharing.BURST, -10, "team/train", "u9/main",
+    EntryState.ACTIVE, 7,
+)  # fmt: skip
+
+
+def schema(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for part in path.split("."):
+        found = found["items"] if part == "[]" else found["properties"][part]
+    return found
+
+
+def check(value: Any, against: dict[str, Any], at: str = "") -> None:
+    """Types, words and required names, as far as our schemas go."""
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    if "type" in against:
+        assert isinstance(value, kinds[against["type"]]), at
+    assert value in against.get("enum", [value]), at
+    if isinstance(value, dict) and "properties" in against:
+        assert set(value) <= set(against["properties"]), at
+        assert set(against.get("required", ())) <= set(value), at
+        for name, part in value.items():
+            check(part, against["properties"][name], f"{at}.{name}")
+    for part in value if isinstance(value, list) else ():
+        check(part, against["items"], f"{at}[]")
+
+
+def test_entries_are_read_back() -> None:
+    assert Entry.from_json(ENTRY.to_json()) == ENTRY
+    plain = Entry("u1", "team", "a", "main", ENTRY.seats, "team")
+    assert Entry.from_json(plain.to_json()) == plain
+
+
+def test_all_that_is_written_fits_the_definition() -> None:
+    check(ENTRY.to_json(), schema("spec.allocations.[]"))
+    check(Card("GPU-0", 0, "L40S", 1, "NVIDIA L40S", Health.OK, "fine", True).to_json(), schema("status.cards.[]"))
+    check(SlotUse("u1", "main", "s1", 3, True).to_json(), schema("status.slots.[]"))
+    check(Others(1, 2, 3).to_json(), schema("status.others"))
+    check(gpu_node()["status"], schema("status"))
+
+
+def test_a_node_is_free_of_what_its_entries_hold() -> None:
+    node = GpuNode.from_json(gpu_node("n0", 2, allocations=[Entry.to_json(_on("GPU-n0-1"))]))
+    free = node.free()
+    assert (free["GPU-n0-0"].gpu_milli, free["GPU-n0-1"].gpu_milli) == (1000, 700)
+    assert free["GPU-n0-1"].memory_bytes == node.cards[1].memory_bytes - (1 << 30)
+
+
+def test_a_node_of_which_nothing_is_known_yet() -> None:
+    node = GpuNode.from_json({"metadata": {"name": "n0"}})
+    assert (node.entries, node.cards, node.ready, node.mode.value) == ((), (), False, "observe")
+
+
+def _on(card: str) -> Entry:
+    return Entry("u1", "team", "a", "main", (Seat(card, 300, 1 << 30),), "team")
