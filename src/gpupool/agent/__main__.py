@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpupool.agent.faults import fault_from
+from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.agent.reconciler import REACTIONS
 from gpupool.base.client_settings import ClientSettings, client_settings
-from gpupool.base.errors import BadOption, GpupoolError, Unavailable
+from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.probes.contract import Probe
@@ -81,23 +82,6 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         labels=labels_of(options.label, tuple(probes)),
     )
     return Agent(config, paths, lambda: Api(settings), probes, fault=fault_from(environ))
-
-
-def labels_of(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By node; `NODE:KEY=VALUE` is one node's, `KEY=VALUE` all nodes'. Raises BadOption.
-
-    >>> labels_of(["zone=z1", "sim-1:rack=r2"], ["sim-0", "sim-1"])["sim-1"]
-    {'zone': 'z1', 'rack': 'r2'}
-    """
-    found: dict[str, dict[str, str]] = {node: {} for node in nodes}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        node, colon, key = name.rpartition(":")
-        if not equals or not key or (colon and node not in found):
-            raise BadOption(f"--label {text!r} is no label of {', '.join(nodes)}", hint="write it like --label rack=r1")
-        for one in [node] if colon else nodes:
-            found[one][key] = value
-    return found
 
 
 def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:

@@ -44,6 +44,7 @@ def register(parser: Parser) -> None:
         "gpupool up --sim 2x8xH200",
         "gpupool up -d",
         "gpupool up -d --sim 4xL40S --state-dir /tmp/pool",
+        "gpupool up -d --sim 2x8xH200 --label zone=z1 --label sim-0:rack=r1 --label sim-1:rack=r2",
         "gpupool up --listen 127.0.0.1:8470",
         "gpupool up --listen :8443 --tls-cert pool.pem --tls-key pool.key",
     ]
@@ -56,6 +57,13 @@ def register(parser: Parser) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="its private key")
     parser.add_argument("--store", metavar="URL", help="a PostgreSQL database instead of SQLite in the state directory")
     parser.add_argument("--node-name", metavar="NAME", help="what this machine is called (default: node-1)")
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="[NODE:]KEY=VALUE",
+        help="of its nodes, or of one: rack=r1, sim-1:rack=r2; may be repeated (default: as before)",
+    )
     parser.add_argument(
         "--fence-reaction",
         choices=("warn", "freeze", "kill"),
@@ -81,6 +89,8 @@ def host_words(options: argparse.Namespace) -> list[str]:
             words += [flag, os.path.abspath(value) if dest.startswith("tls") else value]
     for address in options.listen:
         words += ["--listen", address]
+    for label in options.label:
+        words += ["--label", label]
     return [*words, "--insecure-http"] if options.insecure_http else words
 
 

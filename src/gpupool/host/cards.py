@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpupool.agent.faults import fault_from
+from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.base.client_settings import ClientSettings
@@ -30,6 +31,8 @@ class Cards:
     machines: tuple[Machine, ...]
     simulated: bool
     fence_reaction: str | None = None
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of nodes, by name."""
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -50,13 +53,17 @@ class Cards:
             owner_uid=os.geteuid(),
             owner_gid=os.getegid(),
             fence_reaction=self.fence_reaction,
+            labels=self.labels,
         )
         settings = ClientSettings(state_dir=str(paths.root))
         return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
 
 
 def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
-    """The simulated machines the pool was made with, else this machine's. Raises BadMachine where there are none."""
+    """The simulated machines the pool was made with, else this machine's. Raises BadMachine where there are none.
+
+    Raises BadOption for a label of no node of the pool.
+    """
     if marker.sim is not None:
         machines = parse_sim(marker.sim, marker.pool_id)
         control = paths.root / "simulated"
@@ -64,7 +71,7 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
         probes = {one.name: SimulatedProbe(one, control, machine_file(paths.agent, one.name)) for one in machines}
         for made in list(probes.values())[:MADE_AT_ONCE]:
             made.machine_cards()
-        return Cards(probes, machines, simulated=True, fence_reaction=marker.fence_reaction)
+        return Cards(probes, machines, True, marker.fence_reaction, labels_of(marker.labels, tuple(probes)))
     probe, answers = first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
@@ -72,4 +79,5 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
             f"no card was found on this machine ({said})",
             hint="try it with simulated ones:  gpupool up --sim 4xL40S",
         )
-    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction)
+    labels = labels_of(marker.labels, (marker.node_name,))
+    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels)

@@ -23,6 +23,7 @@ class Options:
     ready_fd: int | None = None
     agent: bool = True
     fence_reaction: str | None = None
+    label: tuple[str, ...] = ()
 
 
 def parse(argv: Sequence[str]) -> tuple[str, Options]:
@@ -42,7 +43,10 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     parser.add_argument("--ready-fd", type=int, help="where to say that the pool is ready, or why it is not")
     parser.add_argument("--no-agent", action="store_false", dest="agent", help="the node's agent runs elsewhere")
     parser.add_argument("--fence-reaction", choices=REACTIONS, help="when a fenced job has more than its share")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="[NODE:]KEY=VALUE", help="of its nodes, or of one"
+    )
     given = vars(parser.parse_args(argv))
-    given["listen"] = tuple(given["listen"])
+    given["listen"], given["label"] = tuple(given["listen"]), tuple(given["label"])
     given["state_dir"] = given["state_dir"].absolute()
     return given.pop("what") or "run", Options(**given)

@@ -115,6 +115,7 @@ def _marker(known: Marker | None, options: Options) -> Marker:
         store=options.store or known.store,
         fence_reaction=options.fence_reaction or known.fence_reaction,
         listeners=options.listen or known.listeners,
+        labels=options.label or known.labels,
         pid=os.getpid(),
     )
 

@@ -31,6 +31,8 @@ class Marker:
     listeners: tuple[str, ...] = ()
     fence_reaction: str | None = None
     """What befalls a fenced job that has more than its share; None: as suits the pool."""
+    labels: tuple[str, ...] = ()
+    """Of its nodes, as they were given: `rack=r1`, `sim-1:rack=r2`."""
     pid: int | None = None
     begun: bool = False
     """The database was there once: one that is missing is a loss, never a fresh start."""
@@ -168,7 +170,8 @@ def read_marker(paths: PoolPaths) -> Marker | None:
             hint="install that version again, or choose another --state-dir",
         )
     fields = {name: known[name] for name in Marker.__dataclass_fields__ if name in known}
-    return Marker(**{**fields, "listeners": tuple(known.get("listeners", ()))})
+    lists = {name: tuple(known.get(name, ())) for name in ("listeners", "labels")}
+    return Marker(**{**fields, **lists})
 
 
 def running_pid(paths: PoolPaths) -> int | None:

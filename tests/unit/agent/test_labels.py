@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpupool.agent.__main__ import labels_of
+from gpupool.agent.labels import labels_of
 from gpupool.base.errors import BadOption
 
 

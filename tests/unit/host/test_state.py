@@ -21,10 +21,9 @@ def opened(root: Path, **marker: object) -> StateDir:
 
 
 def test_a_marker_is_read_as_it_was_written(tmp_path: Path) -> None:
-    state = opened(tmp_path / "s", sim="2x8xH200", listeners=("127.0.0.1:1",), store="postgresql://x")
-    assert read_marker(state.paths) == Marker(
-        "p-test", sim="2x8xH200", listeners=("127.0.0.1:1",), store="postgresql://x"
-    )
+    written = {"sim": "2x8xH200", "listeners": ("127.0.0.1:1",), "store": "postgresql://x", "labels": ("a:rack=r1",)}
+    state = opened(tmp_path / "s", **written)
+    assert read_marker(state.paths) == Marker("p-test", **written)  # type: ignore[arg-type]
 
 
 def test_a_second_pool_on_the_same_state_is_told_who_holds_it(tmp_path: Path) -> None:

@@ -1,0 +1,24 @@
+"""Labels that people give to nodes when they start an agent or a pool: `rack=r1`, `sim-1:rack=r2`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpupool.base.errors import BadOption
+
+
+def labels_of(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By node; `NODE:KEY=VALUE` is one node's, `KEY=VALUE` all nodes'. Raises BadOption.
+
+    >>> labels_of(["zone=z1", "sim-1:rack=r2"], ["sim-0", "sim-1"])["sim-1"]
+    {'zone': 'z1', 'rack': 'r2'}
+    """
+    found: dict[str, dict[str, str]] = {node: {} for node in nodes}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        node, colon, key = name.rpartition(":")
+        if not equals or not key or (colon and node not in found):
+            raise BadOption(f"--label {text!r} is no label of {', '.join(nodes)}", hint="write it like --label rack=r1")
+        for one in [node] if colon else nodes:
+            found[one][key] = value
+    return found
