@@ -92,6 +92,30 @@ class BadTrace(BadInput):
     code, title = "GP-1030", "Bad trace"
 
 
+class BadManifest(BadInput):
+    """`details` has the `path` of keys and indices to the place, where it is one."""
+
+    code, title = "GP-1040", "Bad manifest"
+
+
+class ForeignValue(BadManifest):
+    code, title = "GP-1041", "A value that its system does not allow"
+
+
+class Contradiction(BadManifest):
+    code, title = "GP-1042", "Words that contradict each other"
+
+
+class UnknownWord(BadManifest):
+    code, title = "GP-1043", "A word that no known system has"
+
+
+class FactMissing(BadManifest):
+    """`details` has the `fact`: its name in a file of node facts."""
+
+    code, title = "GP-1044", "Means something only with a fact about the node"
+
+
 class Refused(GpupoolError):
     code, title, exit_code = "GP-2000", "Refused", 3
 
@@ -130,6 +154,14 @@ class StillInUse(Refused):
 
 class GangTooLarge(Refused):
     code, title = "GP-2015", "A gang that this pool could never start"
+
+
+class NotExpressible(Refused):
+    code, title = "GP-2016", "Nothing here keeps that promise"
+
+
+class PodRefused(Refused):
+    code, title = "GP-2017", "A pod that cannot have a share"
 
 
 class QuotaTreeRefused(Refused):

@@ -16,6 +16,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("stop", "end jobs and free their shares"),
             ("queue", "what waits, in the order of its turn"),
             ("explain", "why a job waits, or why it runs where it runs"),
+            ("import", "what manifests and job scripts of other systems mean here"),
             ("top", "live view of cards, tenants and jobs"),
         ),
     ),
@@ -62,6 +63,15 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     ("Shell", (("completion", "print the completion script for bash or zsh"),)),
 )
+
+_MODULES = {"import": "import_"}
+"""Commands whose name Python keeps for itself."""
+
+
+def module_of(name: str) -> str:
+    """The module of a command."""
+    return f"gpupool.cli.{_MODULES.get(name, name)}"
+
 
 SUMMARIES = {name: summary for _, commands in GROUPS for name, summary in commands}
 

@@ -9,7 +9,7 @@ import os
 import sys
 
 from gpupool.base.errors import BadOption, GpupoolError
-from gpupool.cli.commands import SUMMARIES
+from gpupool.cli.commands import SUMMARIES, module_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _call(name: str, options: object, state_dir: str | None, no_color: bool) -> 
     context = Context(
         getattr(options, "state_dir", None) or state_dir, no_color=no_color or getattr(options, "no_color", False)
     )
-    module = f"gpupool.cli.{name}"
+    module = module_of(name)
     __import__(module)  # importlib.import_module imports warnings, for nothing
     code: int = sys.modules[module].run(options, context)
     return code

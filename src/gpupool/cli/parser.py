@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpupool.base.errors import BadInput, BadOption
-from gpupool.cli.commands import GLOBAL_OPTIONS, SUMMARIES
+from gpupool.cli.commands import GLOBAL_OPTIONS, SUMMARIES, module_of
 from gpupool.cli.nearest import nearest
 from gpupool.cli.share_options import OF, blank, split_command
 
@@ -68,7 +68,7 @@ class _Help(argparse.Action):
 def command_parser(name: str) -> Parser:
     """The whole parser of one command. Imports its module."""
     parser = Parser(f"gpupool {name}", SUMMARIES[name])
-    import_module(f"gpupool.cli.{name}").register(parser)
+    import_module(module_of(name)).register(parser)
     add_table(parser, GLOBAL_OPTIONS)
     return parser
 

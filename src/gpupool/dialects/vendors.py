@@ -1,0 +1,143 @@
+"""Cards of other makers under the names HAMi gave them. Whether the pool has such cards is for placing to say.
+
+Source: Project-HAMi/HAMi examples/{mlu,hygon,mthreads,metax,enflame,kunlun,ascend,iluvatar,vastai,biren,awsneuron} and
+their docs; AMD's and Intel's plugins for whole cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpupool.base.errors import ForeignValue
+from gpupool.base.units import MIB, WHOLE
+from gpupool.dialects import amounts
+from gpupool.dialects.contract import NO_COMPUTE, Ask, Dialect, Name, Reading, Where
+from gpupool.dialects.facts import NodeFacts
+from gpupool.dialects.pod import Container, Pod, Word
+
+QUANTITY = 0
+"""Instead of MiB in a unit: a quantity, in GiB when it is bare."""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """One family of cards. `unit` is how many MiB one of `memory` is; several models differ in `<model>`."""
+
+    name: str
+    count: str
+    memory: str | None = None
+    cores: str | None = None
+    unit: int = 1
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(key for key in (self.count, self.memory, self.cores) if key is not None)
+
+
+MAKERS = (
+    Maker("amd", "amd.com/gpu"),
+    Maker("hygon", "hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
+    Maker(
+        "cambricon", "cambricon.com/vmlu", "cambricon.com/<model>.smlu.vmemory", "cambricon.com/<model>.smlu.vcore", 256
+    ),
+    Maker("cambricon", "cambricon.com/mlunum", "cambricon.com/mlumem"),
+    Maker("mthreads", "mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core", 512),
+    Maker("metax", "metax-tech.com/sgpu", "metax-tech.com/vmemory", "metax-tech.com/vcore", QUANTITY),
+    Maker("metax", "metax-tech.com/gpu"),
+    Maker("enflame", "enflame.com/gcu", "enflame.com/gcu-memory", "enflame.com/gcu-core"),
+    Maker("kunlunxin", "kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory"),
+    Maker("kunlunxin", "kunlunxin.com/xpu"),
+    Maker("ascend", "huawei.com/<model>", "huawei.com/<model>-memory"),
+    Maker("iluvatar", "iluvatar.ai/<model>-vgpu", "iluvatar.ai/<model>.vMem", "iluvatar.ai/<model>.vCore", 256),
+    Maker("vastai", "vastaitech.com/va"),
+    Maker("biren", "birentech.com/gpu"),
+    Maker("aws-neuron", "aws.amazon.com/neuron"),
+    Maker("intel", "gpu.intel.com/i915"),
+)
+_DRS = "enflame.com/drs-gcu"
+_CORES_OF_MTHREADS = 16
+
+
+def read(pod: Pod, _facts: NodeFacts) -> Reading:
+    return Reading({one.name: ask for one in pod.containers for ask in _asks(one)})
+
+
+def _asks(one: Container) -> Iterator[Ask]:
+    if one.asks(_DRS):
+        word = one.resources[_DRS]
+        raise ForeignValue(
+            f"{word}: how large such a slice is depends on the card",
+            hint="ask with enflame.com/gcu-memory and gcu-core",
+            path=word.path,
+        )
+    for maker in MAKERS:
+        memory, cores = _word(one, maker.memory), _word(one, maker.cores)
+        count = _word(one, maker.count, memory, cores)
+        if count or memory or cores:
+            yield _ask(maker, count, memory, cores)
+            return
+
+
+def _word(one: Container, key: str | None, *others: Word | None) -> Word | None:
+    """The resource of that name; a name with `<model>` in it means none of the others."""
+    name = Name(key or "", Where.RESOURCE, "", "")
+    words = (word for word in one.resources.values() if name.matches(word.key) and one.asks(word.key))
+    return next((word for word in words if word not in others), None)
+
+
+def _ask(maker: Maker, count: Word | None, memory: Word | None, cores: Word | None) -> Ask:
+    many = 1 if count is None else amounts.integer(count)
+    size = None if memory is None else _size(maker, memory)
+    milli = None if cores is None else _compute(maker, cores)
+    rules = tuple(f"{maker.name}: {word}" for word in (count, memory, cores) if word is not None)
+    if size is not None:
+        rules = (*rules, f"{maker.name}: {size // MIB} MiB on each card")
+    if size is None and milli is None:
+        milli = WHOLE
+    part = WHOLE if size is None and milli != WHOLE else None
+    guesses = () if milli is not None else (NO_COMPUTE,)
+    return Ask(many, milli, memory_bytes=size, memory_milli=part, vendor=maker.name, rules=rules, guesses=guesses)
+
+
+def _size(maker: Maker, word: Word) -> int:
+    if maker.unit != QUANTITY:
+        return amounts.mebibytes(word, maker.unit)
+    bare = str(word.value).strip().isdigit()
+    return amounts.gibibytes(word) if bare else amounts.size(word)
+
+
+def _compute(maker: Maker, word: Word) -> int:
+    """Percent; Moore Threads counts sixteenths."""
+    if maker.name == "mthreads":
+        return amounts.integer(word, 1, _CORES_OF_MTHREADS) * WHOLE // _CORES_OF_MTHREADS
+    return amounts.percent(word)
+
+
+def _names() -> Iterator[Name]:
+    for maker in MAKERS:
+        unit = "GiB, or a quantity" if maker.unit == QUANTITY else "MiB" if maker.unit == 1 else f"× {maker.unit} MiB"
+        yield Name(maker.count, Where.RESOURCE, "integer", f"so many cards of {maker.name}; alone: whole ones")
+        if maker.memory is not None:
+            yield Name(maker.memory, Where.RESOURCE, unit, "memory on each card")
+        if maker.cores is not None:
+            cores = f"1-{_CORES_OF_MTHREADS}" if maker.name == "mthreads" else "1-100"
+            yield Name(maker.cores, Where.RESOURCE, cores, "compute of each card")
+    yield Name(_DRS, Where.RESOURCE, "integer", "refused: how large such a slice is depends on the card")
+
+
+DIALECT = Dialect(
+    "vendors",
+    "Cards of other makers, as HAMi names them",
+    "https://github.com/Project-HAMi/HAMi",
+    tuple(_names()),
+    read,
+    prefixes=(
+        "hygon.com/",
+        "cambricon.com/",
+        "mthreads.com/",
+        "metax-tech.com/",
+        "enflame.com/",
+        "kunlunxin.com/",
+        "iluvatar.ai/",
+    ),
+)

@@ -1,0 +1,78 @@
+"""Other makers: Project-HAMi/HAMi examples/{mlu,hygon,mthreads,metax,kunlun,ascend,iluvatar,enflame,...}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.dialects.pods import ask_of, pod, said
+
+
+@pytest.mark.parametrize(
+    ("maker", "limits", "meaning"),
+    [
+        ("amd", {"amd.com/gpu": 2}, "2 × [1.00 GPU (100 % compute) + its part of the memory], fixed"),
+        (
+            "cambricon",
+            {
+                "cambricon.com/vmlu": "1",
+                "cambricon.com/mlu370.smlu.vmemory": "20",
+                "cambricon.com/mlu370.smlu.vcore": "10",
+            },
+            "0.10 GPU (10 % compute) + 5120 MiB, fixed",
+        ),
+        ("cambricon", {"cambricon.com/vmlu": "1"}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
+        (
+            "hygon",
+            {"hygon.com/dcunum": 1, "hygon.com/dcucores": 60, "hygon.com/dcumem": 2000},
+            "0.60 GPU (60 % compute) + 2000 MiB, fixed",
+        ),
+        (
+            "mthreads",
+            {"mthreads.com/vgpu": 1, "mthreads.com/sgpu-memory": 32, "mthreads.com/sgpu-core": 8},
+            "0.50 GPU (50 % compute) + 16384 MiB, fixed",
+        ),
+        (
+            "metax",
+            {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 60, "metax-tech.com/vmemory": 4},
+            "0.60 GPU (60 % compute) + 4096 MiB, fixed",
+        ),
+        (
+            "metax",
+            {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 60, "metax-tech.com/vmemory": "2048Mi"},
+            "0.60 GPU (60 % compute) + 2048 MiB, fixed",
+        ),
+        (
+            "kunlunxin",
+            {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576},
+            "1.00 GPU (best effort) + 24576 MiB, best-effort",
+        ),
+        (
+            "ascend",
+            {"huawei.com/Ascend910B3-memory": 2000, "huawei.com/Ascend910B3": 1},
+            "1.00 GPU (best effort) + 2000 MiB, best-effort",
+        ),
+        (
+            "iluvatar",
+            {"iluvatar.ai/MR-V100-vgpu": 1, "iluvatar.ai/MR-V100.vCore": 50, "iluvatar.ai/MR-V100.vMem": 64},
+            "0.50 GPU (50 % compute) + 16384 MiB, fixed",
+        ),
+        (
+            "enflame",
+            {"enflame.com/gcu-memory": 20480, "enflame.com/gcu-core": 40},
+            "0.40 GPU (40 % compute) + 20480 MiB, fixed",
+        ),
+        ("vastai", {"vastaitech.com/va": 1}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
+        ("biren", {"birentech.com/gpu": 1}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
+    ],
+)
+def test_every_makers_example_is_understood(maker: str, limits: dict[str, Any], meaning: str) -> None:
+    assert said(pod(limits)) == meaning
+    assert ask_of(pod(limits)).vendor == maker
+
+
+def test_a_slice_of_unknown_size_is_refused() -> None:
+    assert said(pod({"enflame.com/drs-gcu": 3})).startswith(
+        "GP-1041: enflame.com/drs-gcu: 3: how large such a slice is"
+    )

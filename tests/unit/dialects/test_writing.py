@@ -1,0 +1,133 @@
+"""The normal form back in a pod: typed words, admitted totals, and the patch between."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from gpupool.base.errors import PodRefused
+from gpupool.dialects import native
+from gpupool.dialects.normal import document, read_admitted
+from gpupool.dialects.writing import admission_patch, admitted, typed
+from tests.unit.dialects.pods import claim_of, pod
+
+HAMI = {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 8192, "nvidia.com/gpucores": 30, "cpu": "4"}
+
+
+def patched(value: Any, patch: list[dict[str, Any]]) -> Any:
+    """RFC 6902, as an API server applies it."""
+    value = copy.deepcopy(value)
+    for change in patch:
+        *steps, last = [part.replace("~1", "/").replace("~0", "~") for part in change["path"].split("/")[1:]]
+        at = value
+        for step in steps:
+            at = at[int(step) if isinstance(at, list) else step]
+        if change["op"] == "remove":
+            del at[last]
+        else:
+            at[int(last) if isinstance(at, list) else last] = change["value"]
+    return value
+
+
+def test_typed_words_are_per_card_and_foreign_ones_are_gone() -> None:
+    given = pod(
+        HAMI, {"nvidia.com/use-gputype": "A100-40G", "note": "kept"}, {"app": "x"}, schedulerName="hami-scheduler"
+    )
+    new = typed(given, claim_of(given))
+    assert new["spec"]["containers"][0]["resources"]["limits"] == {
+        "cpu": "4",
+        "gpupool.dev/gpus": "2",
+        "gpupool.dev/gpu-milli": "300",
+        "gpupool.dev/memory": "8Gi",
+    }
+    assert new["metadata"]["annotations"] == {
+        "note": "kept",
+        "gpupool.dev/sharing": "burst",
+        "gpupool.dev/model": "A100-40G",
+    }
+    assert new["metadata"]["labels"] == {"app": "x"}
+    assert new["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_what_is_given_is_not_changed() -> None:
+    given = pod(HAMI)
+    before = copy.deepcopy(given)
+    claim = claim_of(given)
+    typed(given, claim)
+    admitted(given, claim)
+    assert given == before
+
+
+def test_containers_that_differ_have_annotations_of_their_own() -> None:
+    given = pod(HAMI)
+    given["spec"]["containers"].append({"name": "b", "resources": {"limits": {"gpupool.dev/gpu-milli": 100}}})
+    new = typed(given, claim_of(given))
+    assert new["metadata"]["annotations"] == {"main.gpupool.dev/sharing": "burst"}
+
+
+def test_admitted_resources_are_a_slot_and_exact_totals() -> None:
+    given = pod(HAMI)
+    new = admitted(given, claim_of(given))
+    assert new["spec"]["containers"][0]["resources"]["limits"] == {
+        "cpu": "4",
+        "gpupool.dev/slot": "1",
+        "gpupool.dev/gpu-milli": "600",
+        "gpupool.dev/memory": "16Gi",
+    }
+    words = json.loads(new["metadata"]["annotations"][native.TYPED])
+    assert words == {"containers": {"main": {key: value for key, value in HAMI.items() if key != "cpu"}}}
+
+
+def test_best_effort_holds_no_compute() -> None:
+    given = pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000})
+    limits = admitted(given, claim_of(given))["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"gpupool.dev/slot": "1", "gpupool.dev/memory": "3000Mi"}
+
+
+def test_the_patch_makes_the_admitted_pod() -> None:
+    given = pod(HAMI, {"nvidia.com/use-gputype": "A100"}, {"kai.scheduler/queue": "q"}, {"CUDA_TASK_PRIORITY": "0"})
+    claim = claim_of(given)
+    patch = admission_patch(given, claim)
+    assert patched(given, patch) == admitted(given, claim)
+    assert {change["op"] for change in patch} <= {"add", "remove", "replace"}
+
+
+def test_a_pod_that_asks_for_nothing_is_not_touched() -> None:
+    given = pod({"cpu": "1"})
+    assert admission_patch(given, claim_of(given)) == []
+    assert typed(given, claim_of(given)) == given
+
+
+def test_the_claim_reads_back_and_an_altered_one_is_refused() -> None:
+    given = pod(HAMI, {"gpupool.dev/topology": "rack"}, {"gpupool.dev/queue": "q", "gpupool.dev/gang": "g"})
+    claim = claim_of(given)
+    new = admitted(given, claim)
+    back = read_admitted(new)
+    assert (back.hints, [one.ask for one in back.containers]) == (
+        claim.hints,
+        [one.ask.bare for one in claim.containers],
+    )
+    text = new["metadata"]["annotations"][native.CLAIM]
+    for old, forged in (('"gpu_milli":300', '"gpu_milli":900'), ('"count":2', '"count":4'), ("burst", "best-effort")):
+        assert old in text
+        new["metadata"]["annotations"][native.CLAIM] = text.replace(old, forged)
+        with pytest.raises(PodRefused, match="was admitted with"):
+            read_admitted(new)
+
+
+def test_a_claim_for_other_containers_than_have_slots_is_refused() -> None:
+    given = pod(HAMI)
+    new = admitted(given, claim_of(given))
+    new["spec"]["containers"].append({"name": "b", "resources": {"limits": {"gpupool.dev/slot": "1"}}})
+    with pytest.raises(PodRefused, match="names other containers"):
+        read_admitted(new)
+
+
+def test_the_document_is_plain_data() -> None:
+    told = document(claim_of(pod(HAMI, {"gpupool.dev/topology": "rack"})))
+    assert json.loads(json.dumps(told)) == told
+    assert told["containers"][0]["share"] == "2 × [0.30 GPU (30 % compute) + 8192 MiB]"
+    assert told["pod"] == {"within": {"required": "rack"}}
