@@ -26,6 +26,7 @@ from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import WorkOut
 from gpupool.wire.people import QuotaIn
 from tests.support.house import House
+from tests.support.properties import whole_pools
 
 TENANTS = ("red", "blue")
 ENDS = st.sampled_from(
@@ -205,9 +206,9 @@ class Ledger(RuleBasedStateMachine):
 
 
 Ledger.TestCase.settings = settings(
+    whole_pools,
     max_examples=12,
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestLedger = Ledger.TestCase

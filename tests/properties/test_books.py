@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from gpupool.metering.books import ZERO, Account, Amount, Marks, Seat, Span, account, pieces, split
@@ -15,6 +15,7 @@ from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.store.database import sqlite_url
 from gpupool.wire.report import ReportOut
 from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, PEOPLE, START_S, Pool, S
+from tests.support.properties import whole_pools
 
 RANGE_S = 60
 
@@ -193,7 +194,7 @@ def _agrees(pool: Pool, report: ReportOut) -> None:
     assert report.closes
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(whole_pools, max_examples=25)
 @given(
     st.lists(steps, min_size=3, max_size=20),
     st.sampled_from([0.5, 3 * DAY + 0.5, 36 * DAY + 1.75, 40 * DAY + 0.1]),

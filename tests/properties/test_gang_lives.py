@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, WHOLE
@@ -23,6 +23,7 @@ from gpupool.scheduling.gang import missing
 from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, TenantView, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from tests.support.gang_builders import gang, occupied, racked, role
+from tests.support.properties import whole_pools
 from tests.support.scheduling_builders import snapshot, tenant, waiting, whole
 
 RULES = PreemptionRules(protected_s=0)
@@ -30,7 +31,7 @@ STEP = 60 * 10**9
 LONGEST = 4
 """Steps that a small job lasts at most."""
 
-often = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(whole_pools, max_examples=30)
 
 
 @dataclass

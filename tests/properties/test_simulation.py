@@ -16,6 +16,7 @@ from gpupool.simulation.study import beginning
 from gpupool.simulation.synthetic import Parameters, generate
 from gpupool.simulation.trace import Trace
 from gpupool.simulation.world import World
+from tests.support.properties import whole_pools
 
 SMALL = Parameters(days=1, cards=8, cards_per_node=4, median_seconds=14400, longest_seconds=43200)
 NODES = read_nodes("2x4xH200")
@@ -29,7 +30,7 @@ def recorded(trace: Trace, policy: str) -> Recorder:
     return recorder
 
 
-@settings(max_examples=3, deadline=None)
+@settings(whole_pools, max_examples=3)
 @given(seed=st.integers(0, 2**32), load=st.sampled_from([60, 150]), policy=st.sampled_from(["binpack", "spread"]))
 def test_replay_of_an_event_log_reproduces_the_same_decisions(seed: int, load: int, policy: str) -> None:
     trace = generate(replace(SMALL, seed=seed, load_pct=load))
@@ -40,7 +41,7 @@ def test_replay_of_an_event_log_reproduces_the_same_decisions(seed: int, load: i
     assert first.decisions()
 
 
-@settings(max_examples=3, deadline=None)
+@settings(whole_pools, max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_no_card_is_given_out_twice_at_any_instant(seed: int) -> None:
     class Watch(Recorder):

@@ -28,11 +28,13 @@ from gpupool.simulation.promises import PromisedReplay
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import World
 from tests.properties.test_scheduling import snapshots
+from tests.support.properties import whole_pools
 from tests.support.quota_builders import member
 from tests.support.scheduling_builders import cards
 from tests.support.time_builders import reserved, taken
 
 often = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+lives = settings(whole_pools, max_examples=25)
 layouts = st.sampled_from(["1x2xT4", "2x2xT4", "1x1xT4+1x2xL40S", "2x1xT4+1x4xT4", "4x1xT4"])
 shapes = st.sampled_from(
     [
@@ -83,7 +85,7 @@ def lived(pool: Cards, jobs: list[Arrival], *held: Reservation, tenants: Views =
     return replay
 
 
-@often
+@lives
 @given(layouts, arrivals(), quotas())
 def test_no_promised_start_is_put_off_and_none_is_late(layout: str, jobs: list[Arrival], views: Views) -> None:
     ledger = lived(cards(layout), jobs, tenants=views).ledger
@@ -101,7 +103,7 @@ class FirstReplay(PromisedReplay):
         )
 
 
-@often
+@lives
 @given(layouts, arrivals(), quotas(STOPPED))
 def test_who_is_first_is_not_put_off_by_those_that_use_its_tenants_quota(
     layout: str, jobs: list[Arrival], views: Views
@@ -115,7 +117,7 @@ def test_who_is_first_is_not_put_off_by_those_that_use_its_tenants_quota(
     assert len(replay.ledger.started_ns) == len({one.gang or one.job for one in able})
 
 
-@often
+@lives
 @given(layouts, arrivals(limited=False), quotas(UNSTOPPED + STOPPED))
 def test_everything_that_could_ever_start_does_with_or_without_limits(
     layout: str, jobs: list[Arrival], views: Views
@@ -206,7 +208,7 @@ def test_without_anything_held_the_first_claims_of_the_queue_are_placed_as_ever(
         assert known == plain
 
 
-@often
+@lives
 @given(layouts, arrivals(), held())
 def test_reserved_cards_are_there_when_the_reservation_starts(
     layout: str, jobs: list[Arrival], asked: list[Reservation]
