@@ -12,7 +12,7 @@ used up their quota as well. The jobs of the first tenant, which submits here, a
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.metering.tables import intervals
 from gpupool.model.tenant import Principal, Role
 from gpupool.probes.simulated import parse_sim
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.snapshot import Snapshot
 from gpupool.server.compose import compose
 from gpupool.server.config import Services
 from gpupool.server.migrate import prepare
@@ -55,6 +57,8 @@ class LargePool:
     owners: tuple[dict[str, int], ...]
     """Of each tenant: the keys that its jobs carry."""
     card_ids: tuple[int, ...]
+    boards: list[Board] = field(default_factory=list)
+    """The one that lives on from plan to plan, once there is one."""
 
     @property
     def engine(self) -> sa.Engine:
@@ -72,6 +76,12 @@ class LargePool:
         with self.engine.begin() as connection:
             _write_past(connection, self, range(first, total))
         self.services.allocations.placer.load()
+
+    def board(self, snapshot: Snapshot) -> Board:
+        """As the placer keeps one."""
+        if not self.boards:
+            self.boards.append(Board(snapshot))
+        return self.boards[0]
 
     def start_one(self) -> None:
         """Submit a claim that fits, 0.30 of a card with 8 GiB, and have it placed."""

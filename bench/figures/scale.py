@@ -114,7 +114,8 @@ def operations(pool: LargePool) -> Mapping[str, Operation]:
 def _plan(pool: LargePool) -> int:
     """Snapshot to plan, for one claim that fits, beside everything that waits."""
     claim = Waiting("default", 0, Shape(300, 8 * GIB), ("j-the-new-one",), 1, 1)
-    plan = cycle(pool.services.allocations.mirror.snapshot(extra=claim), now_ns=1)
+    snapshot = pool.services.allocations.mirror.snapshot(extra=claim)
+    plan = cycle(snapshot, now_ns=1, board=pool.board(snapshot))
     assert [placement.job for placement in plan.placements] == ["j-the-new-one"]
     return plan.effort.rows
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
 from gpupool.base.units import WHOLE, format_share
 
@@ -58,6 +60,18 @@ class Shape:
     profile: str | None = None
     """A partition of that published profile instead of a share (`1g.18gb`); `gpu_milli` is then the profile's, and
     `memory_bytes` None: each card says how much memory a partition of it has."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Shapes are keys everywhere: one plan asks for this thousands of times.
+        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which is another one in another process."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def held_milli(self) -> int:

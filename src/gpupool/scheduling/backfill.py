@@ -28,6 +28,8 @@ from gpupool.scheduling.timeline import Hold, Timeline
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""
 
+_NONE: Ints = np.empty(0, dtype=np.int64)
+
 Attempt = Callable[[int], Taken | None]
 """Places the head on the working copy as it is made for that instant, by the rules of every placement; what it took."""
 
@@ -160,11 +162,9 @@ class Backfill:
     def _hide(self, until_ns: int, owner: str) -> None:
         now = free_columns(self.free)
         spare = self.timeline.spare(now, until_ns, owner)
-        more = Columns(*(np.maximum(a - np.maximum(b, 0), 0) for a, b in zip(now, spare, strict=True)))
-        rows = np.flatnonzero((more.milli > 0) | (more.sizes > 0))
-        nodes = np.flatnonzero((more.cpu_milli > 0) | (more.host_bytes > 0))
-        hosts = nodes, more.cpu_milli[nodes], more.host_bytes[nodes]
-        self._hidden = Taken(rows, more.milli[rows], more.sizes[rows], *hosts, pieces=self._held_pieces(until_ns))
+        cards = _more(now.milli, spare.milli, now.sizes, spare.sizes)
+        nodes = _more(now.cpu_milli, spare.cpu_milli, now.host_bytes, spare.host_bytes)
+        self._hidden = Taken(*cards, *nodes, pieces=self._held_pieces(until_ns))
         self._add(self._hidden, -1)
 
     def _held_pieces(self, until_ns: int) -> tuple[tuple[int, Place], ...]:
@@ -173,9 +173,19 @@ class Backfill:
     def _add(self, some: Taken, sign: int) -> None:
         free, rows, nodes = self.free, some.rows, some.nodes
         free.set(rows, free.milli[rows] + sign * some.milli, free.size[rows] + sign * some.sizes)
-        cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
-        free.set_hosts(nodes, cpu, host)
+        if len(nodes):
+            cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
+            free.set_hosts(nodes, cpu, host)
         free.recut((row, piece, sign < 0) for row, piece in some.pieces)
+
+
+def _more(first: Ints, spare: Ints, second: Ints, other_spare: Ints) -> tuple[Ints, Ints, Ints]:
+    """Where there is more of either amount than may be used, and how much more."""
+    if first is spare:
+        return _NONE, _NONE, _NONE
+    ours, others = np.maximum(first - np.maximum(spare, 0), 0), np.maximum(second - np.maximum(other_spare, 0), 0)
+    places = np.flatnonzero((ours > 0) | (others > 0))
+    return places, ours[places], others[places]
 
 
 def start_of(hold: Hold) -> Start:

@@ -33,6 +33,7 @@ def cycle(
     limit: int = 64,
     board: Board | None = None,
     rules: PreemptionRules = GENTLE,
+    said: bool = True,
 ) -> Plan:
     """Place at most `limit` claims and say of every class of which something still waits why it does.
 
@@ -41,8 +42,9 @@ def cycle(
     plan places nothing. Rejections describe the pool as the plan leaves it; they carry no `nearest`, which `explain`
     adds when somebody asks. `board` is what is remembered from one cycle to the next; without it the plan is the same.
     `rules` say who may be evicted; whoever is placed on seats that others leave is placed once they are gone.
+    Without `said` nothing is found out about who waits and the rejections are empty: nobody would read them.
     """
-    with planned(snapshot, now_ns, limit, board, rules) as (plan, _):
+    with planned(snapshot, now_ns, limit, board, rules, said=said) as (plan, _):
         return plan
 
 
@@ -53,6 +55,8 @@ def planned(
     limit: int = 64,
     board: Board | None = None,
     rules: PreemptionRules = GENTLE,
+    *,
+    said: bool = True,
 ) -> Iterator[tuple[Plan, Run]]:
     """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
     at_jobs = board.roster.looked if board else 0
@@ -61,7 +65,7 @@ def planned(
     try:
         run = Run(snapshot, now_ns, board, rules)
         placed = run.place_all(limit)
-        rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed))))
+        rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed)))) if said else {}
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts, board.roster.looked - at_jobs)
         starts = {**run.ahead.starts, **run.evicting.starts}
         evictions = tuple(run.evicting.evictions)

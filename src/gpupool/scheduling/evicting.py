@@ -43,6 +43,10 @@ class Evicting:
         self._held, self._budgets = held, Budgets(rules)
         self._preemptor = Preemptor(work, self._budgets)
         self._victims: list[Victim] | None = None
+        self._may_leave: tuple[bytes, list[Victim]] | None = None
+        """Which cards were promised when it was last looked who does not sit there, and who that is."""
+        self._lower: dict[int, list[Victim]] = {}
+        """Of those, who may leave for a priority."""
         self._vain: set[Hashable] = set()
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
@@ -124,7 +128,10 @@ class Evicting:
         """
         quotas, running = self._work.quotas, self._work.snapshot.running
         least, every = self._least(waiting, asked), self._all()
-        lower = of_lower_priority(every, waiting.priority, self.rules, self._now_ns)
+        lower = self._lower.get(waiting.priority)
+        if lower is None:
+            lower = of_lower_priority(every, waiting.priority, self.rules, self._now_ns)
+            self._lower[waiting.priority] = lower
         if quotas.borrows(waiting.tenant, waiting.shape, least):
             borrowed = quotas.borrowed(running)
             beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
@@ -148,7 +155,12 @@ class Evicting:
         if self._victims is None:
             self._victims = together(self._work.snapshot.running, self._now_ns)
         held = self._held()
-        return self._victims if held is None else [one for one in self._victims if not held[one.rows].any()]
+        promised = b"" if held is None else held.tobytes()
+        if self._may_leave is None or self._may_leave[0] != promised:
+            stay = set() if held is None else set(np.flatnonzero(held).tolist())
+            self._may_leave = promised, [one for one in self._victims if stay.isdisjoint(one.rows)]
+            self._lower = {}
+        return self._may_leave[1]
 
     def _sort(self, waiting: Waiting, asked: Missing | None) -> Hashable:
         """Equal claims of one rank would look in vain for the same victims."""
@@ -158,6 +170,7 @@ class Evicting:
     def _note(self, claimant: Claimant, found: Preemption) -> None:
         gone = set(map(id, found.victims))
         self._victims = [victim for victim in self._victims or () if id(victim) not in gone]
+        self._may_leave = None
         self._budgets.use(found.victims)
         self.evictions += evictions(found, claimant)
         self._work.hold(found.seats)

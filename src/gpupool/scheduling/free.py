@@ -25,6 +25,7 @@ NO_CARD = -1
 """In `Free.grid`: no open card is there."""
 
 _LEAST_KEPT = 4096
+_NONE: Ints = np.empty(0, dtype=np.int64)
 
 
 class Cursor(NamedTuple):
@@ -41,7 +42,8 @@ Recut = tuple[int, Place, bool]
 class _Step(NamedTuple):
     """One change as it can be undone: what was added to each column, and which pieces were taken or given back."""
 
-    node: int
+    node: int | Ints
+    """Several where it is cards alone that change."""
     rows: Ints
     milli: Ints | int
     sizes: Ints | int
@@ -165,9 +167,9 @@ class Free:
         """What is free on these cards now, whatever was known; a node is marked changed only where something is."""
         milli, sizes = milli - self.milli[rows], sizes - self.size[rows]
         moved = (milli != 0) | (sizes != 0)
-        for node in np.unique(self.cards.node[rows[moved]]):
-            mine = moved & (self.cards.node[rows] == node)
-            self._change(_Step(int(node), rows[mine], milli[mine], sizes[mine], 0, 0))
+        rows = rows[moved]
+        if len(rows):  # one step, however many nodes: who looks at another instant changes a thousand at once
+            self._change(_Step(np.unique(self.cards.node[rows]), rows, milli[moved], sizes[moved], 0, 0))
 
     def set_hosts(self, nodes: Ints, cpu_milli: Ints, host_bytes: Ints) -> None:
         """What is free of these nodes' processors and main memory now, as `set` does for cards."""
@@ -205,6 +207,8 @@ class Free:
         """Nodes changed since then, each once; all of them when that was too long ago to be known."""
         if self._last is not None and self._last[0] == since and self._last[1] == len(self._changes):
             return self._last[2]
+        if since.position == len(self._changes) and since.epoch == self._epoch:
+            return _NONE
         if since.epoch != self._epoch:
             return np.arange(len(self.cards.nodes))
         nodes = np.array(list(dict.fromkeys(self._changes[since.position :])), dtype=np.int64)
@@ -229,7 +233,10 @@ class Free:
             self.host_bytes[step.node] += step.host_bytes
         if len(self._changes) >= max(_LEAST_KEPT, 4 * len(self.cards.nodes)):
             self._forget()
-        self._changes.append(step.node)
+        if isinstance(step.node, np.ndarray):
+            self._changes += step.node.tolist()
+        else:
+            self._changes.append(step.node)
 
     def _forget(self) -> None:
         """Every cache looks at everything once more; so the list stays short however long the pool lives."""

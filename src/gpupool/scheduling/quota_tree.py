@@ -184,8 +184,10 @@ class Tree:
 
     def ask(self, shape: Shape, least: Amount) -> Use:
         """What a claim of that shape takes at least: of a model's part when every card for it is of that model."""
-        kinds = self.size.matching(shape.model)
         milli = least.gpu_milli
+        if not self.models:
+            return {GPU: milli, MEMORY: least.memory_bytes}
+        kinds = self.size.matching(shape.model)
         named = {r: milli for r in self.models if kinds and all(_is_of(r, model) for model in kinds)}
         return {GPU: milli, MEMORY: least.memory_bytes, **named}
 

@@ -83,10 +83,12 @@ class Rankings:
 
     def of(self, shape: Shape) -> Ranking:
         """The shape's ranking, its fit fresh."""
-        found = self._of.pop(shape, None)
+        found = self._of.get(shape)
+        if found is not None:
+            self._of.move_to_end(shape)
+            return found.refresh()
         rater = self._rater if shape.profile is None or self._cuts is None else self._cuts
-        ranking = Ranking(shape, self._free, rater) if found is None else found.refresh()
-        self._of[shape] = ranking
+        ranking = self._of[shape] = Ranking(shape, self._free, rater)
         if len(self._of) > self._kept:
             self._of.popitem(last=False)
         return ranking

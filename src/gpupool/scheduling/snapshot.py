@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -145,7 +146,7 @@ class Waiting:
     reservation: str | None = None
     """The name of the reservation that it may use, beside what everybody may."""
 
-    @property
+    @cached_property
     def key(self) -> ClassKey:
         gang = self.gang.id if self.gang else ""
         return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation)

@@ -54,6 +54,11 @@ class Steps:
                 _add(low, steps[:, :past], counts)
         return low[0], low[1]
 
+    @property
+    def goes(self) -> bool:
+        """Whether anything goes anywhere at any time."""
+        return bool(self._mixed)
+
     def dip(self, since_ns: int, until_ns: int, counts: Counts | None = None) -> tuple[Ints, Ints]:
         """The same at places at which something goes at some time; 0 at all others."""
         low = self._dip(since_ns, until_ns, counts)
@@ -61,6 +66,8 @@ class Steps:
 
     def _dip(self, since_ns: int, until_ns: int, counts: Counts | None) -> Ints:
         low = np.zeros((2, self._places), dtype=np.int64)
+        if not self._mixed:
+            return low
         steps = self._in_order()
         counted = steps[AT] < until_ns
         if counts is not None:

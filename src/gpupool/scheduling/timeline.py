@@ -96,9 +96,14 @@ class Timeline:
         """What a claim that starts now and runs until then may take; what is free now where nothing is held."""
         if not self.held.any():
             return free
-        counts = self._counting(self._owners.known(owner), Jobs.ALL)
-        dips = [*self._cards.dip(self.now_ns, until_ns, counts), *self._nodes.dip(self.now_ns, until_ns, counts)]
-        return Columns(*(now + np.minimum(change, 0) for now, change in zip(free, dips, strict=True)))
+        counts = self._counting(self._owners.known(owner))
+        there = [*free]
+        for first, steps in ((0, self._cards), (2, self._nodes)):
+            if steps.goes:
+                dips = steps.dip(self.now_ns, until_ns, counts)
+                pairs = zip(there[first : first + 2], dips, strict=True)
+                there[first : first + 2] = [now + np.minimum(dip, 0) for now, dip in pairs]
+        return Columns(*there)
 
     def instants(self) -> Ints:
         """When something comes back, in order, after now; what a search for a start has to look at.
@@ -120,7 +125,7 @@ class Timeline:
                 self._cards.add(at, taken.rows, way * taken.milli, way * taken.sizes, mark)
                 self._nodes.add(at, taken.nodes, way * taken.cpu_milli, way * taken.host_bytes, mark)
 
-    def _counting(self, owner: int, jobs: Jobs) -> Counts | None:
+    def _counting(self, owner: int, jobs: Jobs = Jobs.ALL) -> Counts | None:
         if owner < 0 and jobs is not Jobs.NONE:
             return None
 

@@ -91,6 +91,8 @@ class Work:
         room, closed = self.quotas.room(tenant).size, self.quotas.closed(tenant)
         ranking = self.board.ranking(kept)
         nodes = self._nodes(ranking.fit, room, _outside(closed, ranking.fit, self.free, among))
+        if not nodes.any():  # scores are mended when somebody needs them
+            return None
         node = ranking.best(None if nodes is ranking.fit.roomy else nodes)
         if node is None:
             return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gpupool.model.claim import Rejection
+from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
@@ -95,7 +95,7 @@ class Replay:
         for job in self.world.running.values():
             self._plan_end(job, now_ns)
         self._expected = sum(one.members for one in arrivals) + len(self.world.running) + self.world.waiting_count
-        for group in _together(arrivals):
+        for group in _together(_with_equal_shapes_as_one(arrivals)):
             self._coming[group[0].job] = group
             self._push(group[0].at_ns, _ARRIVE, group[0].job)
         if self.world.waiting_count:
@@ -165,7 +165,8 @@ class Replay:
         while self.world.waiting_count:
             snapshot = replace(self.world.snapshot(now_ns), promised=self._promised)
             self._board = self._board or Board(snapshot)
-            plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self._rules(now_ns))
+            rules = self._rules(now_ns)
+            plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=rules, said=False)
             self.outcome.cycles += 1
             self._promised = plan.starts
             self.world.promised = plan.starts
@@ -232,6 +233,12 @@ class Replay:
         self.outcome.left_waiting = self.world.waiting_count
         self.outcome.no_end = sum(1 for job in left if job.left_ns is None)
         return self.outcome
+
+
+def _with_equal_shapes_as_one(arrivals: Iterable[Arrival]) -> list[Arrival]:
+    """A decision looks a shape up a hundred times: what is the same object need not be compared field by field."""
+    known: dict[Shape, Shape] = {}
+    return [replace(one, shape=known.setdefault(one.shape, one.shape)) for one in arrivals]
 
 
 def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[Arrival, ...]]:

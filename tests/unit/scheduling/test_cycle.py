@@ -317,3 +317,10 @@ def test_a_node_that_is_promised_whole_is_left_to_whom_it_was_promised() -> None
     assert [said.sentence for said in alone.rejections.values()] == [
         "needs a whole card; the 2 cards that fit are on nodes kept whole for other tenants"
     ]
+
+
+def test_a_plan_of_which_nobody_reads_the_rejections_is_the_same_without_them() -> None:
+    before = snapshot("1x2xT4", waiting("a", want=whole()), waiting("b", "c", want=whole(), tenant="other"))
+    full, silent = cycle(before, 0), cycle(before, 0, said=False)
+    assert full.rejections != {}
+    assert (silent.placements, silent.starts, silent.rejections) == (full.placements, full.starts, {})

@@ -98,3 +98,14 @@ def test_the_order_of_ties_is_a_permutation_that_a_further_node_does_not_stir() 
     assert [node for node in many if node < 50] == few
     free = Free(cards("3x1xT4"), order=np.array([2, 0, 1]))
     assert free.rank.tolist() == [1, 2, 0]
+
+
+def test_cards_of_several_nodes_that_are_set_at_once_mark_each_of_them_and_are_undone_together() -> None:
+    free = Free(cards("3x2xT4"))
+    before, began, mark = state(free), free.now(), free.mark()
+    rows = np.array([0, 1, 5])
+    free.set(rows, np.array([700, 1000, 0]), free.size[rows] - GIB)
+    assert free.changed(began).tolist() == [0, 2]
+    assert free.grid(NODES).tolist() == [[700, 1000], [1000, 1000], [1000, 0]]
+    free.rollback(mark)
+    assert state(free) == before
