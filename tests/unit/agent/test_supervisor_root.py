@@ -350,7 +350,7 @@ def test_a_full_disk_stops_a_start_before_anything_runs(small_jobs: Jobs, small_
             file.write(bytes(4096))
     with pytest.raises(supervisor.SupervisorError, match="No space left on device"):
         supervisor.start(job_dir)
-    assert supervisor.inspect(job_dir).state is JobState.NOT_STARTED
+    until(lambda: supervisor.inspect(job_dir).state is JobState.NOT_STARTED)  # its lock goes with its process
     ballast.unlink()
     supervisor.start(job_dir)
     assert await_end(job_dir).exit_code == 0

@@ -5,7 +5,7 @@
      card slice_us=2000 switch_us=0
      delay launch_ns=4000 event_ns=1000 harvest_us=30 message_us=30 wake_us=40 death_us=1000
      tenant NAME milli=300 sharing=fixed|burst|best-effort weight=1 priority=0 processes=1 offset=0 start_ms=0 work=k20us*50,s
-     at MS kill NAME | stop NAME MS | arbiter off|on | milli NAME N | begin NAME | end NAME
+     at MS kill NAME | stop NAME MS | arbiter off|on | milli NAME N | begin NAME | end NAME | lie NAME N (see `enum lie`)
      run MS
 
    Work, repeated for ever: kDURATION kernel, gDURATION graph, hDURATION host does something else, s waits for the stream, tN goes on in
@@ -22,7 +22,7 @@
 #include "harvest_union.h"
 #include "limiter.h"
 
-enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32 };
+enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LIAR_RINGS_NS = 100000 };
 
 enum op_kind { OP_KERNEL, OP_GRAPH, OP_HOST, OP_SYNC, OP_STREAM };
 
@@ -31,6 +31,8 @@ struct op {
     uint64_t ns; /* or the stream's number */
     uint32_t times;
 };
+
+enum lie { HONEST, LIE_ANYTHING, LIE_STANDS_STILL, LIE_GROWS };
 
 struct tenant {
     char name[24];
@@ -42,6 +44,7 @@ struct tenant {
     uint32_t ops, processes, jitter;
     uint64_t start_ns, gone_ns; /* gone_ns: used by contexts that are destroyed */
     bool joined, paused;
+    enum lie lies; /* what the arbiter reads of it is nonsense, and it rings all the time */
 };
 
 struct batch {
@@ -170,8 +173,34 @@ static void ring(struct process *p)
     schedule(now + message_us * 1000, EV_ARRIVE, p, 0);
 }
 
+static uint64_t chance(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* Any words at all; work in flight that never ends and more that waits; a claim that grows. */
+static void make_up(struct tenant *t)
+{
+    struct arb_seen *seen = &t->member.seen;
+    if (t->lies == LIE_ANYTHING) {
+        *seen = (struct arb_seen){chance() >> chance() % 64, chance() >> chance() % 64, (uint32_t)(chance() % 5)};
+    } else {
+        seen->charged_ns += t->lies == LIE_GROWS ? chance() % 10000000 : 0;
+        seen->inflight_ns = 1000000;
+        seen->waiters = 1;
+    }
+    t->member.deaf = false;
+}
+
 static void look(struct tenant *t)
 {
+    if (t->lies) {
+        make_up(t);
+        return;
+    }
     struct arb_seen seen = {.charged_ns = t->usage.charged_ns};
     for (uint32_t i = 0; i < process_count; i++) {
         const struct process *p = processes[i];
@@ -222,8 +251,11 @@ static void arbitrate(void)
     for (uint32_t i = 0; i < tenant_count; i++)
         look(&tenants[i]);
     uint64_t next = arb_run(&arbiter, now);
-    for (uint32_t i = 0; i < tenant_count; i++)
+    for (uint32_t i = 0; i < tenant_count; i++) {
         publish(&tenants[i]);
+        if (tenants[i].lies && next > now + LIAR_RINGS_NS)
+            next = now + LIAR_RINGS_NS;
+    }
     arbiter_serial++;
     if (next != ARB_NEVER)
         arbitrate_soon(next);
@@ -350,11 +382,9 @@ static void notice(struct process *p)
 
 static uint64_t varied(const struct tenant *t, uint64_t ns)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
+    uint64_t drawn = chance();
     int64_t spread = (int64_t)(ns * t->jitter / 1000);
-    return spread ? (uint64_t)((int64_t)ns - spread + (int64_t)(random_state % (uint64_t)(2 * spread + 1))) : ns;
+    return spread ? (uint64_t)((int64_t)ns - spread + (int64_t)(drawn % (uint64_t)(2 * spread + 1))) : ns;
 }
 
 static void next_op(struct process *p)
@@ -518,7 +548,10 @@ static void obey(const struct order *order)
         return;
     }
     for (uint32_t i = 0; i < tenant_count; i++)
-        if (!strcmp(tenants[i].name, order->name) && !strcmp(order->verb, "milli")) {
+        if (!strcmp(tenants[i].name, order->name) && !strcmp(order->verb, "lie")) {
+            tenants[i].lies = (enum lie)order->number;
+            arbitrate();
+        } else if (!strcmp(tenants[i].name, order->name) && !strcmp(order->verb, "milli")) {
             tenants[i].limit.gpu_milli = (uint32_t)order->number;
             arb_resize(&tenants[i].member, limits_of(&tenants[i]));
         }

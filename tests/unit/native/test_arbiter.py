@@ -199,12 +199,15 @@ def test_a_region_that_is_cut_short_harms_nobody_else(arbiter: Arbiter, card: Ca
     assert arbiter.ask("remove", "cut") == [["ok", "remove", "cut"]]
 
 
-def test_nonsense_in_a_region_is_survived_and_bounded(arbiter: Arbiter, card: Card, load: Path) -> None:
+def test_nonsense_in_a_region_is_survived_and_keeps_nobody_else_from_its_work(
+    arbiter: Arbiter, card: Card, load: Path
+) -> None:
+    """How much others have at least beside such a one is proven on virtual time: test_fence_compute.py."""
     liar, other = card.share("liar", 300, "burst"), card.share("other", 300, "burst")
     arbiter.add(liar)
     arbiter.add(other)
     noise, path = random.Random(4), liar.base / regions.USAGE_FILE
-    with connect(liar) as peer, running(load, other, card, SMALL, 3.0, 0, 0, "kernel") as process:
+    with connect(liar) as peer, running(load, other, card, SMALL, 0, 20_000, 0, "kernel") as process:
         for slot in range(20):
             peer.send(bell(HELLO, slot=slot))
         while process.poll() is None:
@@ -213,7 +216,7 @@ def test_nonsense_in_a_region_is_survived_and_bounded(arbiter: Arbiter, card: Ca
                 region.write(noise.randbytes(8 * noise.randrange(1, 40)))
             peer.send(bell(noise.choice((RING, DRAINED)), slot=noise.randrange(20)))
         done = finish(process)
-    assert done["launches"] * 50_000 / done["done_ns"] >= 0.2  # who lies about its work pays for holding the card
+    assert done["launches"] == 20_000
     assert arbiter.ask("status")[-1] == ["ok", "status"]
 
 

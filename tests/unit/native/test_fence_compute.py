@@ -261,6 +261,16 @@ def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(simulation: Pa
         assert sum(outcome.share(tenant.name, 1000) for tenant in tenants) >= 0.97, tenants
 
 
+@pytest.mark.parametrize("work", [SMALL, SPREAD, LONG], ids=["small", "spread", "long"])
+@pytest.mark.parametrize("sharing", ["fixed", "burst"])
+@pytest.mark.parametrize("lie", [1, 2, 3], ids=["anything", "stands-still", "grows"])
+def test_who_lies_about_its_work_pays_for_holding_the_card(simulation: Path, lie: int, sharing: str, work: str) -> None:
+    tenants = [Tenant("liar", 0.3, sharing, work), Tenant("other", 0.3, sharing, work)]
+    outcome = simulate(simulation, tenants, 10, [f"at 1000 lie liar {lie}", "at 1000 end liar"])
+    assert outcome.share("other", SETTLED_MS + 1000) >= 0.97 * 0.3
+    assert min(outcome.shares("other", 1000, SETTLED_MS + 1000)) >= (0.45 if sharing == "burst" else 0.27)
+
+
 def test_nobody_is_asked_anything_while_nothing_runs(simulation: Path) -> None:
     tenants = [Tenant("a", 0.3), Tenant("b", 0.3, "burst"), Tenant("c", 0.0, "best-effort")]
     short = simulate(simulation, tenants, 2, [f"at 1000 end {name}" for name in "abc"])
