@@ -182,6 +182,7 @@ def test_totals_are_exact_and_admission_twice_is_admission_once(pod: dict[str, A
     assert admission_patch(once, again) == []
 
 
+ASK = ("count", "gpu_milli", "cap_milli", "memory_bytes", "memory_milli", "profile", "urgency", "vendor", "select")
 PARTS = """
     metadata spec template containers initContainers resources limits requests env name value annotations
     labels items kind replicas mpiReplicaSpecs tasks nvidia.com/gpu
@@ -205,6 +206,38 @@ def test_no_document_is_a_crash(kind: str, spec: Any, meta: Any, items: Any) -> 
     except GpupoolError as error:
         assert error.code != "GP-5900"
     assert json.dumps(document) == before
+
+
+ADMITTED = admitted(
+    {
+        "spec": {
+            "containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}}}]
+        }
+    },
+    understand(
+        {
+            "spec": {
+                "containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}}}]
+            }
+        }
+    ),
+)
+CLAIM = json.loads(ADMITTED["metadata"]["annotations"][native.CLAIM])
+
+
+@given(st.sampled_from(["container", "kind", "sharing", *ASK]), JSON, st.one_of(st.none(), JSON))
+@often
+def test_no_forged_claim_is_a_crash_or_holds_more_than_the_totals(key: str, value: Any, pod_part: Any) -> None:
+    (one,) = CLAIM["containers"]
+    forged = {"containers": [{**one, key: value}], "pod": CLAIM["pod"] if pod_part is None else pod_part}
+    text = json.dumps(forged)
+    stored = {**ADMITTED, "metadata": {"annotations": {native.CLAIM: text}}}
+    claim = understood(stored)
+    if claim is None:
+        return
+    (found,) = claim.containers
+    assert (found.ask.count * found.ask.held_milli, found.ask.count * (found.ask.memory_bytes or 0)) == (0, 3000 << 20)
+    shape_of(found, claim.hints, FACTS.card_memory)
 
 
 OPTIONS = "gres gpus gpus-per-node gpus-per-task nodes ntasks cpus-per-task mem mem-per-gpu time array exclusive"

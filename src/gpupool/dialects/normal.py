@@ -15,8 +15,9 @@ from typing import Any
 from gpupool.base.errors import BadManifest, PodRefused
 from gpupool.base.quantities import parse_quantity
 from gpupool.dialects import native
-from gpupool.dialects.contract import Ask, ContainerClaim, GangHint, Hints, PodClaim, Select
+from gpupool.dialects.contract import Ask, ContainerClaim, GangHint, Hints, PodClaim, Select, Where
 from gpupool.dialects.pod import read_pod
+from gpupool.dialects.registry import find
 from gpupool.model.claim import Sharing, Within
 
 
@@ -43,18 +44,29 @@ def read_admitted(pod: Mapping[str, Any]) -> PodClaim:
         raise BadManifest(f"the pod has no annotation {native.CLAIM}: it did not go through admission")
     try:
         claim = _claim(json.loads(str(word.value)))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadManifest(f"{native.CLAIM} cannot be read: {error}", path=word.path) from None
     for one in claim.containers:
         _check(one, view.named(one.container))
-    asking = {one.name for one in view.containers if one.asks(native.SLOT)}
-    if asking != {one.container for one in claim.containers}:
-        raise PodRefused(f"{native.CLAIM} names other containers than those with a slot", path=word.path)
+    asking = [one.name for one in view.containers if any(find(key, Where.RESOURCE) for key in one.resources)]
+    if sorted(asking) != sorted(one.container for one in claim.containers):
+        raise PodRefused(
+            f"{native.CLAIM} is of other containers than those that ask: {', '.join(asking) or 'none'}",
+            hint="make the pod anew: what it asks for is not changed afterwards",
+            path=word.path,
+        )
     return claim
 
 
 def _check(one: ContainerClaim, view: Any) -> None:
-    held = {} if view is None else {key: parse_quantity(word.value) for key, word in view.resources.items()}
+    found = {} if view is None else {k: word for k, word in view.resources.items() if find(k, Where.RESOURCE)}
+    if not set(found) <= {native.SLOT, native.MILLI, native.MEMORY} or native.SLOT not in found:
+        raise PodRefused(
+            f"container {one.container} asks for {', '.join(found) or 'nothing'} beside what was admitted",
+            hint="make the pod anew: what it asks for is not changed afterwards",
+            path=("metadata", "annotations", native.CLAIM),
+        )
+    held = {key: parse_quantity(word.value) for key, word in found.items()}
     ask = one.ask
     for key, wanted in ((native.MILLI, ask.held_milli), (native.MEMORY, ask.memory_bytes or 0)):
         if held.get(key, 0) != ask.count * wanted:
@@ -85,26 +97,39 @@ def plain(value: Any) -> Any:
 
 def _claim(given: Mapping[str, Any]) -> PodClaim:
     hints = dict(given.get("pod") or {})
-    gang, within = hints.get("gang"), hints.get("within")
-    if gang is not None:
-        hints["gang"] = GangHint(**gang)
-    if within is not None:
-        hints["within"] = Within(**within)
-    return PodClaim(tuple(map(_read_container, given["containers"])), Hints(**hints))
+    gang, within = hints.pop("gang", None), hints.pop("within", None)
+    said = Hints(
+        **_text(hints, "queue", "priority"),
+        gang=None if gang is None else GangHint(**_text(gang, "name"), **_numbers(gang, "minimum", "size")),
+        within=None if within is None else Within(**_text(within, "required", "preferred")),
+        preemptible=hints["preemptible"] is True if "preemptible" in hints else None,
+    )
+    return PodClaim(tuple(map(_read_container, given["containers"])), said)
 
 
 def _read_container(given: Mapping[str, Any]) -> ContainerClaim:
-    words = dict(given)
-    name, kind, dialects = words.pop("container"), words.pop("kind"), tuple(words.pop("dialects", ()))
-    select = {key: tuple(map(_frozen, value)) for key, value in (words.pop("select", None) or {}).items()}
-    if "sharing" in words:
-        words["sharing"] = Sharing(words["sharing"])
-    ask = Ask(**words, select=Select(**select))
-    numbers = (ask.count, *(n for n in (ask.gpu_milli, ask.memory_bytes, ask.memory_milli) if n is not None))
-    if any(not isinstance(number, int) or number < 1 for number in numbers):
+    select = {key: tuple(map(_listed, value)) for key, value in (given.get("select") or {}).items()}
+    ask = Ask(
+        **_numbers(given, "count", "gpu_milli", "cap_milli", "memory_bytes", "memory_milli"),
+        **_text(given, "profile", "urgency", "vendor"),
+        sharing=Sharing(given["sharing"]),
+        select=Select(**select),
+    )
+    named = _text(given, "container", "kind")
+    return ContainerClaim(**named, ask=ask, dialects=tuple(map(str, given.get("dialects") or ())))
+
+
+def _listed(value: Any) -> Any:
+    """A name, or a label: its key and value."""
+    return tuple(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _text(given: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: str(given[key]) for key in keys if given.get(key) is not None}
+
+
+def _numbers(given: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    found = {key: given[key] for key in keys if given.get(key) is not None}
+    if any(isinstance(number, bool) or not isinstance(number, int) or number < 1 for number in found.values()):
         raise ValueError("numbers are whole and above 0")
-    return ContainerClaim(str(name), str(kind), ask, dialects)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return found

@@ -122,7 +122,15 @@ def test_a_claim_for_other_containers_than_have_slots_is_refused() -> None:
     given = pod(HAMI)
     new = admitted(given, claim_of(given))
     new["spec"]["containers"].append({"name": "b", "resources": {"limits": {"gpupool.dev/slot": "1"}}})
-    with pytest.raises(PodRefused, match="names other containers"):
+    with pytest.raises(PodRefused, match="is of other containers than those that ask: main, b"):
+        read_admitted(new)
+
+
+def test_a_container_that_asks_for_more_after_admission_is_refused() -> None:
+    given = pod(HAMI)
+    new = admitted(given, claim_of(given))
+    new["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1
+    with pytest.raises(PodRefused, match=r"container main asks for .*nvidia\.com/gpu beside what was admitted"):
         read_admitted(new)
 
 
