@@ -6,44 +6,74 @@ asker may see: everybody the pool's totals, a tenant's own numbers its people, a
 
 from __future__ import annotations
 
-import threading
+import asyncio
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 
-from gpupool.allocations.routes import service
+from gpupool.allocations.routes import service, while_connected
 from gpupool.allocations.service import Allocations
-from gpupool.base.errors import NotFound, Refused, UnknownModel, UnknownTenant
+from gpupool.base.errors import NotFound, Refused, Unavailable, UnknownModel, UnknownTenant
 from gpupool.base.units import MIB, format_gpu
 from gpupool.model.catalogue import CATALOGUE, find_model, nearest_model
 from gpupool.model.quota import GPU
 from gpupool.model.tenant import Permission, Principal
+from gpupool.scheduling import kernel
 from gpupool.scheduling.policies import named
 from gpupool.scheduling.snapshot import Snapshot
+from gpupool.simulation.aside import COMMAND, MOST_SECONDS, Question, answered, asked
 from gpupool.simulation.trace import NS, Node
-from gpupool.simulation.whatif import Change, Forecast, Queue, forecast
+from gpupool.simulation.whatif import Change, Forecast, Queue
 from gpupool.tenancy.access import require
 from gpupool.wire.planning import AddIn, ForecastOut, ForecastQueueOut, WhatIfIn, WhatIfOut
 
 router = APIRouter(tags=["planning"])
-_one = threading.Lock()
+_one = asyncio.Lock()
 """One at a time: it is all computing, and the pool itself has to go on."""
 
 
 @router.post("/whatif")
-def whatif(
+async def whatif(
+    request: Request,
     body: WhatIfIn,
     allocations: Annotated[Allocations, Depends(service)],
     caller: Annotated[Principal, Depends(require(Permission.READ))],
 ) -> WhatIfOut:
     """What the queue would come to with other nodes, another policy or other quotas. Changes nothing."""
+    return await while_connected(request, foretold(body, allocations, caller))
+
+
+async def foretold(body: WhatIfIn, allocations: Allocations, caller: Principal) -> WhatIfOut:
+    """The answer, computed in a process of its own, which ends with whoever waits for it."""
+    question = await asyncio.to_thread(_question, body, allocations, caller)
+    async with _one:
+        before, after = answered(await _computed(asked(question)))
+    return WhatIfOut(before=_out(before, caller), after=_out(after, caller))
+
+
+def _question(body: WhatIfIn, allocations: Allocations, caller: Principal) -> Question:
     allocations.placer.refresh()
     snapshot, now_ns = allocations.mirror.snapshot(), allocations.store.clock.now_ns()
-    change = checked(body, snapshot, caller)
-    with _one:
-        before, after = (forecast(snapshot, each, now_ns, body.horizon_seconds * NS) for each in (Change(), change))
-    return WhatIfOut(before=_out(before, caller), after=_out(after, caller))
+    changes = Change(), checked(body, snapshot, caller)
+    return Question(snapshot, changes, now_ns, body.horizon_seconds * NS, kernel.adopted())
+
+
+async def _computed(question: bytes) -> bytes:
+    """Raises Unavailable where it takes too long, or the process was ended by somebody else."""
+    process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE)
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(question), MOST_SECONDS)
+    except TimeoutError:
+        said = b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode or not said:
+        raise Unavailable(f"no forecast within {MOST_SECONDS} seconds", hint="ask for a nearer one: --horizon 4h")
+    return said
 
 
 def checked(body: WhatIfIn, snapshot: Snapshot, caller: Principal) -> Change:

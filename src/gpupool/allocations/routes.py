@@ -152,11 +152,11 @@ async def get_job(
 
     if lease and found.attached and found.user == caller.user:
         with allocations.leases.holding(public_id):
-            return await _while_connected(request, wait())
+            return await while_connected(request, wait())
     return await wait()
 
 
-async def _while_connected(request: Request, waiting: Awaitable[JobOut]) -> JobOut:
+async def while_connected(request: Request, waiting: Awaitable[T]) -> T:
     """The answer, unless the client goes away first: then its lease must begin to run at once."""
     answer = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(_disconnected(request))

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
-from gpupool.allocations.planning import whatif
-from gpupool.base.errors import NotFound, Refused, UnknownModel, UnknownPolicy, UnknownTenant
+from gpupool.allocations import planning
+from gpupool.allocations.planning import foretold
+from gpupool.allocations.service import Allocations
+from gpupool.base.errors import NotFound, Refused, Unavailable, UnknownModel, UnknownPolicy, UnknownTenant
+from gpupool.model.tenant import Principal
 from gpupool.store.tables import events
 from gpupool.wire.planning import WhatIfIn, WhatIfOut
 from tests.support.house import House
+
+
+def whatif(body: WhatIfIn, allocations: Allocations, who: Principal) -> WhatIfOut:
+    return asyncio.run(foretold(body, allocations, who))
 
 
 def ask(house: House, **change: object) -> WhatIfOut:
@@ -88,3 +102,56 @@ def test_a_change_the_pool_cannot_have_is_refused_with_the_numbers(house: House)
     assert "did you mean L40" in model.value.hint
     with pytest.raises(UnknownPolicy):
         ask(house, policy="binpak")
+
+
+def children() -> set[int]:
+    found = set[int]()
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile
+            found |= set(map(int, (task / "children").read_text().split()))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def foretelling(house: House) -> AsyncIterator[tuple[asyncio.Task[WhatIfOut], int]]:
+    """A forecast under way, stopped in the middle, and its process."""
+    before = children()
+    task = asyncio.create_task(foretold(WhatIfIn(), house.allocations, house.admin))
+    while not (made := children() - before):
+        await asyncio.sleep(0.001)
+    (process,) = made
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield task, process
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def test_jobs_are_placed_while_a_forecast_is_computed(house: House) -> None:
+    async def both() -> tuple[WhatIfOut, list[str]]:
+        async with foretelling(house) as (task, process):
+            states = [house.submit(100, 1, name=f"beside-{n}").state for n in range(10)]
+            assert not task.done()
+            os.kill(process, signal.SIGCONT)
+            return await task, states
+
+    told, states = asyncio.run(both())
+    assert states == ["starting"] * 10
+    assert told.before.queue.waiting == 0, "the pool as it was when it was asked"
+
+
+def test_a_forecast_ends_with_whoever_waits_for_it(house: House) -> None:
+    async def left() -> int:
+        async with foretelling(house) as (_, process):
+            return process
+
+    assert asyncio.run(left()) not in children()
+
+
+def test_a_forecast_that_takes_too_long_is_ended_and_said_so(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MOST_SECONDS", 0.0)
+    before = children()
+    with pytest.raises(Unavailable, match="no forecast within"):
+        ask(house)
+    assert children() <= before

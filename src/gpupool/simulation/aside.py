@@ -1,0 +1,59 @@
+"""A forecast in a process of its own: `python -m gpupool.simulation.aside` reads a question and writes the answer.
+
+A forecast is nothing but computing, for seconds; in the process of a server it would hold the interpreter that every
+other request needs. The process gives way to everything else on its machine and ends by itself after `MOST_SECONDS`,
+whatever became of who asked.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpupool.scheduling import kernel
+from gpupool.scheduling.snapshot import Snapshot
+from gpupool.simulation.whatif import Change, Forecast, forecast
+
+MOST_SECONDS = 240
+NICE = 10
+COMMAND = (sys.executable, "-m", "gpupool.simulation.aside")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One pool, played forward with each of the changes."""
+
+    snapshot: Snapshot
+    changes: tuple[Change, ...]
+    now_ns: int
+    horizon_ns: int
+    library: Path | None = None
+    """Of the compiled kernel, where who asks decides by it."""
+
+
+def asked(question: Question) -> bytes:
+    return pickle.dumps(question)
+
+
+def answered(said: bytes) -> Sequence[Forecast]:
+    """What the process wrote; only ever read from one that was just started here."""
+    found: Sequence[Forecast] = pickle.loads(said)
+    return found
+
+
+def main() -> None:
+    os.nice(NICE)
+    signal.alarm(MOST_SECONDS)
+    question: Question = pickle.load(sys.stdin.buffer)
+    kernel.adopt(question.library)
+    found = [forecast(question.snapshot, one, question.now_ns, question.horizon_ns) for one in question.changes]
+    pickle.dump(found, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""A forecast in a process of its own says what it would have said here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from gpupool.simulation.aside import COMMAND, NICE, Question, answered, asked
+from gpupool.simulation.trace import NS
+from gpupool.simulation.whatif import Change, forecast
+from tests.support.scheduling_builders import snapshot, waiting, whole
+
+
+def test_the_answer_is_the_same_and_the_process_gives_way_before_it_begins() -> None:
+    before = snapshot("2x2xH200", waiting("a", "b", "c", want=whole(2)))
+    changes = Change(), Change(remove=("node-1",))
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while os.getpriority(os.PRIO_PROCESS, process.pid) < NICE and process.poll() is None:
+            time.sleep(0.01)  # it waits for the question once it has
+        said, _ = process.communicate(asked(Question(before, changes, 0, 3600 * NS)))
+    assert answered(said) == [forecast(before, change, 0, 3600 * NS) for change in changes]
+    assert process.returncode == 0
+
+
+def test_what_is_no_question_has_no_answer() -> None:
+    done = subprocess.run(COMMAND, input=b"", capture_output=True, check=False)
+    assert (done.returncode != 0, done.stdout) == (True, b"")
