@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpupool.dialects import lsf, slurm
+from gpupool.dialects import dstack, lsf, slurm
 from gpupool.dialects.contract import Name
 from gpupool.dialects.facts import MEANINGS
 from gpupool.dialects.registry import DIALECTS, SCHEDULERS
@@ -27,8 +27,8 @@ def page() -> str:
     parts = [HEAD]
     for one in DIALECTS:
         parts += [f"## {one.title}\n", f"`{one.name}`. Source: {_link(one.source)}\n", *_table(one.names), ""]
-    for title, source, names in ((slurm.TITLE, slurm.SOURCE, slurm.NAMES), (lsf.TITLE, lsf.SOURCE, lsf.NAMES)):
-        parts += [f"## {title}\n", f"Source: {_link(source)}\n", *_table(names), ""]
+    for other in (slurm, lsf, dstack):
+        parts += [f"## {other.TITLE}\n", f"Source: {_link(other.SOURCE)}\n", *_table(other.NAMES), ""]
     parts += ["## Facts about nodes\n", "For `--node-facts FILE`; `labels:` may hold a node's labels as well.\n"]
     parts += ["| fact | says |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in MEANINGS.items()), ""]
     schedulers = ", ".join(f"`{name}`" for name in SCHEDULERS)

@@ -27,11 +27,11 @@ _STDIN_SCRIPT = "job.sh"
 def register(parser: Parser) -> None:
     parser.about = """
     FILE is a manifest (YAML or JSON, several documents; Pod, Deployment, StatefulSet, DaemonSet, Job, CronJob, MPIJob,
-    PyTorchJob, RayJob, RayCluster, LeaderWorkerSet, JobSet, Volcano's Job, List), or a script with #SBATCH or #BSUB
-    lines. A manifest is printed again in gpupool's words, a script as the line that submits it. With --explain it is
-    instead, per container, the normal form, the rules that led to it and every guess. Understood are NVIDIA's plugin,
-    HAMi, Volcano, qGPU, vcuda, cGPU, xGPU, KAI and Run:ai, Koordinator, OrionX, Bitfusion, Kueue and others
-    (docs/reference/dialects.md). What cannot be meant here is refused.
+    PyTorchJob, RayJob, RayCluster, LeaderWorkerSet, JobSet, Volcano's Job, List), a script with #SBATCH or #BSUB lines,
+    or a configuration of dstack. A manifest is printed again in gpupool's words, the others as the line that submits
+    it. With --explain it is instead, per container, the normal form, the rules that led to it and every guess.
+    Understood are NVIDIA's plugin, HAMi, Volcano, qGPU, vcuda, cGPU, xGPU, KAI and Run:ai, Koordinator, OrionX,
+    Bitfusion, Kueue and others (docs/reference/dialects.md). What cannot be meant here is refused.
     """
     parser.examples = [
         "gpupool import deployment.yaml --explain",
@@ -47,12 +47,16 @@ def register(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace, context: Context) -> int:
+    from gpupool.dialects.dstack import is_configuration
+
     facts = read_node_facts(options.node_facts)
     text = read_text(options.file)
     marks = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.startswith(("#SBATCH", "#BSUB", "bsub "))}
     if marks:
         return _script(options, text, marks, facts)
     found = documents(options.file, text)
+    if len(found) == 1 and is_configuration(found[0].value):
+        return _configuration(options, found[0], facts)
     understood = [(one, _understand(one, facts, options.strict)) for one in found]
     if options.output != "text":
         print_data([told for one in understood for told in _told(*one, facts)], options.output)
@@ -190,17 +194,31 @@ def _written(file: str, understood: list[tuple[Document, list[Understood]]]) -> 
         say(f"{noun} in this: gpupool import {shlex.quote(file)} --explain  tells")
 
 
-def _script(options: argparse.Namespace, text: str, marks: set[str], facts: NodeFacts) -> int:
-    from gpupool.dialects import batch
+def _configuration(options: argparse.Namespace, document: Document, facts: NodeFacts) -> int:
+    from gpupool.dialects import dstack
 
+    try:
+        job, command = dstack.understand(document.value)
+        return _line(options, job, command, facts)
+    except GpupoolError as error:
+        raise document.placed(error) from None
+
+
+def _script(options: argparse.Namespace, text: str, marks: set[str], facts: NodeFacts) -> int:
     name = _STDIN_SCRIPT if options.file == "-" else options.file
     try:
-        job = _job(text, marks, facts)
-        line, left_out = batch.submit_line(job, ("bash", name), facts.card_memory)
+        return _line(options, _job(text, marks, facts), ("bash", name), facts)
     except GpupoolError as error:
         at = "".join(f":{number}" for number in error.details.get("path", ())[:1])
         error.message = f"{options.file}{at}: {error.message}"
         raise
+
+
+def _line(options: argparse.Namespace, job: JobClaim, command: tuple[str, ...], facts: NodeFacts) -> int:
+    """The line to type, or what it stands for."""
+    from gpupool.dialects import batch
+
+    line, left_out = batch.submit_line(job, command, facts.card_memory)
     told = {"file": options.file, **batch.document(job), "submit": line}
     told |= {"not_kept": list(left_out)} if left_out else {}
     if options.output != "text":

@@ -92,6 +92,16 @@ def test_an_lsf_script_is_the_line_to_type(capsys: pytest.CaptureFixture[str], t
     assert capsys.readouterr().out == f"gpupool submit --gpu 2 --name x -- bash {tmp_path}/l.sh\n"
 
 
+def test_a_configuration_of_dstack_is_the_line_to_type(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / ".dstack.yml"
+    file.write_text("type: task\nname: t\nresources:\n  gpu: A100:80GB:2\ncommands: [./t]\n")
+    assert main(["import", str(file)]) == 0
+    assert capsys.readouterr().out == "gpupool submit --gpu 2 --model A100-80G --name t -- sh -c ./t\n"
+    file.write_text("type: task\nresources:\n  cpu: 2\n  gpu: A100:24GB\n")
+    assert main(["import", str(file)]) == 2
+    assert f"{file}:4: gpu name=A100:memory=24GB" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
