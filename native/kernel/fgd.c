@@ -66,13 +66,13 @@ static int64_t fragment(const struct fgd *fgd, const struct state *state)
     int64_t small = 0, left = state->whole * KERNEL_WHOLE;
     int below = 0, cards = state->parts + state->whole;
     for (int n = 0; n < state->parts; n++)
-        left += state->part[n];
+        left += milli_of(state->part[n]);
     if (!left)
         return 0;
     int64_t sum = fgd->elsewhere * left;
     for (const struct class *class = fgd->classes; class < fgd->classes + fgd->size; class++) {
-        while (below < state->parts && state->part[below] < class->milli)
-            small += state->part[below++];
+        while (below < state->parts && milli_of(state->part[below]) < class->milli)
+            small += milli_of(state->part[below++]);
         bool runs = state->cpu >= class->cpu && cards - below >= class->count && class->allowed[state->kind];
         sum += class->weight * (runs ? small : left);
     }
@@ -121,13 +121,13 @@ static int64_t score_on(void *context, int size)
     const struct trial *trial = context;
     struct state after = trial->before;
     after.cpu -= trial->shape->cpu;
-    state_cut(&after, size, (int)trial->shape->milli);
+    state_cut(&after, size, part_of(trial->shape->milli, 0));
     return score_of(trial->fgd, trial->fragments - fragment(trial->fgd, &after));
 }
 
 static int64_t rate_share(struct trial *trial, int64_t node)
 {
-    int16_t sizes[KERNEL_MAX_CARDS];
+    int sizes[KERNEL_MAX_CARDS];
     int64_t best = 0;
     for (int n = fitting_sizes(trial->fgd->pool, trial->shape, node, sizes) - 1; n >= 0; n--) {
         int64_t score = score_on(trial, sizes[n]);
@@ -143,7 +143,7 @@ static int64_t rate(const struct fgd *fgd, const struct kernel_shape *shape, int
         return rate_share(&trial, node);
     struct state after = trial.before;
     after.cpu -= shape->cpu;
-    if (!state_place(&after, shape->count, shape->milli))
+    if (!state_place(&after, shape->count, part_of(shape->milli, 0)))
         return 0;
     return score_of(fgd, trial.fragments - fragment(fgd, &after));
 }

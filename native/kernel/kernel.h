@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define KERNEL_ABI 3 /* grows with every change of what follows */
+#define KERNEL_ABI 4 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
@@ -22,20 +22,24 @@ struct kernel_pool {
     const int64_t *rows; /* nodes * width: the card's row in columns that have one entry per card, where there is a card */
     const int64_t *cpu;  /* per node: milli-cores free */
     const int64_t *kind; /* per node: nodes of one kind are allowed to the same classes */
+    const int64_t *size, *memory; /* by row: bytes free, and bytes in all; NULL where memory plays no part */
 };
 
 /* The classes that are expected: `count` cards of `milli` each and `cpu` for all, which nodes of kind `x` may take where
- * allowed[class * kinds + x] is 1. A class without cards has a count of 0. */
+ * allowed[class * kinds + x] is 1. A class without cards has a count of 0. `need` is what a seat takes of a card's memory on
+ * nodes of each kind, in thousandths; NULL where memory plays no part. */
 struct kernel_classes {
     int64_t size;
     const int64_t *count, *milli, *cpu;
     const uint8_t *allowed;
+    const int64_t *need; /* class * kinds + kind */
 };
 
 /* What is rated: a shape, and which cards it may take (0 in `why`, one byte per card). */
 struct kernel_shape {
     int64_t count, milli, cpu;
     const int8_t *why;
+    const int64_t *need; /* per kind of node, as for classes */
 };
 
 #pragma GCC visibility push(default)

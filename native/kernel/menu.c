@@ -1,6 +1,5 @@
 #include "menu.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,18 +35,21 @@ static int32_t width_of(const struct entry *entry)
     return entry->milli < KERNEL_WHOLE ? entry->milli : entry->milli * entry->count;
 }
 
-static struct entry entry_of(const struct kernel_classes *expected, int64_t class, int64_t quantum)
+static struct entry entry_of(const struct kernel_classes *expected, int64_t class, int64_t kinds, int64_t kind,
+                             int64_t quantum)
 {
     int64_t cpu = (expected->cpu[class] + quantum - 1) / quantum;
-    return (struct entry){
-        cpu < INT32_MAX ? (int32_t)cpu : INT32_MAX, (int16_t)expected->count[class], (int16_t)expected->milli[class]};
+    int64_t need = expected->need ? expected->need[class * kinds + kind] : 0;
+    return (struct entry){cpu < INT32_MAX ? (int32_t)cpu : INT32_MAX, (int16_t)expected->count[class],
+                          (int16_t)expected->milli[class], (int16_t)need};
 }
 
 static bool is_listed(const struct kernel_classes *expected, int64_t class, int64_t kinds, int64_t kind)
 {
     int64_t count = expected->count[class], milli = expected->milli[class];
     return count > 0 && count <= KERNEL_MAX_CARDS && milli > 0 && milli <= KERNEL_WHOLE &&
-           expected->allowed[class * kinds + kind];
+           expected->allowed[class * kinds + kind] &&
+           (!expected->need || expected->need[class * kinds + kind] <= 1000);
 }
 
 static bool reserve(struct menu *menu, int64_t classes)
@@ -62,15 +64,30 @@ static bool reserve(struct menu *menu, int64_t classes)
     return menu->entries && menu->cpus && menu->widths && menu->below_cpu && menu->below_width && menu->several;
 }
 
+/* The least memory that a class needs, and the most of it to a milli-device. */
+static void note_memory(struct menu *menu, const struct entry *entry)
+{
+    if (entry->need < menu->least_need)
+        menu->least_need = entry->need;
+    if ((int32_t)entry->need * menu->most_milli > (int32_t)menu->most_need * entry->milli) {
+        menu->most_need = entry->need;
+        menu->most_milli = entry->milli;
+    }
+}
+
 /* The heights of both lines, and the claims that sit on none. False: no memory. */
 static bool draw_lines(struct menu *menu, const struct kernel_classes *expected, int64_t kinds, int64_t kind,
                        int64_t quantum)
 {
     menu->least_milli = KERNEL_WHOLE;
+    menu->least_need = 1000;
+    menu->most_milli = 1;
+    menu->by_memory = expected->need;
     for (int64_t class = 0; class < expected->size; class++) {
         if (!is_listed(expected, class, kinds, kind))
             continue;
-        struct entry entry = entry_of(expected, class, quantum);
+        struct entry entry = entry_of(expected, class, kinds, kind, quantum);
+        note_memory(menu, &entry);
         menu->cpus[menu->cpu_heights++] = entry.cpu;
         if (entry.milli < menu->least_milli)
             menu->least_milli = entry.milli;
@@ -117,7 +134,7 @@ static bool list_ables(struct menu *menu, const struct kernel_classes *expected,
     menu->ables = calloc((size_t)expected->size + 1, sizeof *menu->ables);
     for (int64_t class = 0; menu->ables && class < expected->size; class++)
         if (is_listed(expected, class, kinds, kind))
-            menu->ables[menu->ables_size++] = (struct able){entry_of(expected, class, rules->quantum), rules->weight[class]};
+            menu->ables[menu->ables_size++] = (struct able){entry_of(expected, class, kinds, kind, rules->quantum), rules->weight[class]};
     return menu->ables;
 }
 
@@ -130,7 +147,7 @@ static void lay_out(struct menu *menu, const struct kernel_classes *expected, in
         int64_t class = rules->streams[stream * rules->length + n];
         if (!is_listed(expected, class, kinds, kind))
             continue;
-        struct entry entry = entry_of(expected, class, rules->quantum);
+        struct entry entry = entry_of(expected, class, kinds, kind, rules->quantum);
         menu->entries[stream * menu->words * PLACES_PER_WORD + place] = entry;
         mark(menu->below_cpu, menu->cpus, menu->cpu_heights, entry.cpu, menu, stream, place);
         if (is_several(&entry))

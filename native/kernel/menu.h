@@ -7,11 +7,13 @@
 #ifndef GPUPOOL_KERNEL_MENU_H
 #define GPUPOOL_KERNEL_MENU_H
 
+#include <stdbool.h>
+
 #include "kernel.h"
 
 struct entry {
     int32_t cpu;   /* in grains, rounded up */
-    int16_t count, milli;
+    int16_t count, milli, need;
 };
 
 /* Claims of several shares sit on no line of cards: whether they fit is asked for each of them. */
@@ -36,6 +38,8 @@ struct menu {
     struct able *ables; /* where there are no streams */
     int ables_size;
     const int64_t *cuts; /* by size: the caller's, read while a menu lives */
+    int16_t least_need, most_need, most_milli; /* by thousandths of memory; most: of the class with most to its compute */
+    bool by_memory;
     int16_t least_milli; /* the smallest share: parts below it are of no use */
 };
 

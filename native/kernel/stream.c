@@ -88,6 +88,11 @@ static uint64_t fingerprint(const struct kernel_pool *pool, const struct kernel_
     for (int64_t at = node * pool->width; at < (node + 1) * pool->width; at++)
         if (pool->grid[at] >= 0)
             print = mixed(print, (uint64_t)(pool->grid[at] << 1 | !shape->why[pool->rows[at]]));
+    for (int64_t at = node * pool->width; pool->size && at < (node + 1) * pool->width; at++)
+        if (pool->grid[at] >= 0)
+            print = mixed(print, (uint64_t)pool->size[pool->rows[at]]);
+    if (shape->need)
+        print = mixed(print, (uint64_t)shape->need[pool->kind[node]]);
     return print ? print : 1;
 }
 
@@ -96,6 +101,7 @@ struct trial {
     struct stream *stream;
     const struct kernel_shape *shape;
     struct state before;
+    int seat;
     int64_t base; /* D on a card is this, plus V after */
 };
 
@@ -103,6 +109,7 @@ static struct trial trial_of(struct stream *stream, const struct kernel_shape *s
 {
     struct trial trial = {.stream = stream, .shape = shape};
     state_read(stream->pool, node, &trial.before);
+    trial.seat = seat_of(shape, trial.before.kind);
     trial.base = shape->count * shape->milli * stream->scale - values_of(stream->values, &trial.before);
     return trial;
 }
@@ -111,16 +118,16 @@ static int64_t gain_on(const struct trial *trial, int size)
 {
     struct state after = trial->before;
     after.cpu -= trial->shape->cpu;
-    state_cut(&after, size, (int)trial->shape->milli);
+    state_cut(&after, size, trial->seat);
     return trial->base + values_of(trial->stream->values, &after);
 }
 
 static void learn_share(const struct trial *trial, int64_t node, struct known *known)
 {
-    int16_t sizes[KERNEL_MAX_CARDS];
+    int sizes[KERNEL_MAX_CARDS];
     for (int n = fitting_sizes(trial->stream->pool, trial->shape, node, sizes) - 1; n >= 0; n--) {
         int64_t gain = gain_on(trial, sizes[n]);
-        int64_t *best = sizes[n] == KERNEL_WHOLE ? &known->fresh : &known->used;
+        int64_t *best = milli_of(sizes[n]) >= KERNEL_WHOLE ? &known->fresh : &known->used;
         if (gain > *best)
             *best = gain;
     }
@@ -137,9 +144,9 @@ static void learn(struct stream *stream, const struct kernel_shape *shape, int64
     }
     struct state after = trial.before;
     after.cpu -= shape->cpu;
-    if (state_place(&after, shape->count, shape->milli))
+    if (state_place(&after, shape->count, trial.seat))
         known->used = trial.base + values_of(stream->values, &after);
-    known->opened = trial.before.whole - after.whole;
+    known->opened = state_bare(&trial.before) - state_bare(&after);
 }
 
 static int64_t slots_of(int64_t whole, int64_t cpu, int64_t count, int64_t each)
@@ -155,13 +162,13 @@ static int64_t slots_of(int64_t whole, int64_t cpu, int64_t count, int64_t each)
 static int64_t hosts_lost(const struct stream *stream, const struct state *before, int64_t fewer, int64_t cpu)
 {
     const struct stream_hosts *hosts = stream->hosts;
-    int64_t price = 0;
+    int64_t price = 0, bare = state_bare(before);
     for (int64_t group = 0; group < hosts->size; group++) {
         if (!hosts->price[group] || !hosts->allowed[group * stream->pool->kinds + before->kind])
             continue;
         int64_t count = hosts->count[group], each = hosts->cpu[group];
-        int64_t lost = slots_of(before->whole, before->cpu, count, each) -
-                       slots_of(before->whole - fewer, before->cpu - cpu, count, each);
+        int64_t lost =
+            slots_of(bare, before->cpu, count, each) - slots_of(bare - fewer, before->cpu - cpu, count, each);
         price += hosts->price[group] * lost;
     }
     return price;
@@ -228,7 +235,7 @@ static int64_t score_on(void *context, int size)
     const struct choice *choice = context;
     const struct trial *trial = &choice->trial;
     int64_t gain = gain_on(trial, size);
-    gain = paid(trial->stream, trial->shape, &trial->before, gain, size == KERNEL_WHOLE, choice->dear);
+    gain = paid(trial->stream, trial->shape, &trial->before, gain, milli_of(size) >= KERNEL_WHOLE, choice->dear);
     return floor_div(gain - choice->toll, trial->stream->step);
 }
 

@@ -6,6 +6,7 @@ only handed to the kernel in the form that it reads. Knows no rule.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,7 +34,7 @@ class CompiledFgd(Unmoved):
     def __init__(self, kernel: Kernel, free: Free, classes: Classes, steps: Ints) -> None:
         kinds = Kinds(free.cards)
         self._fgd = Fgd(kernel, columns_of(free, kinds), classes_of(classes, kinds), classes.weight, steps)
-        self._asked = Questions()
+        self._asked = Questions(kinds)
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         return self._fgd.rate(self._asked.of(fit), nodes)
@@ -63,7 +64,11 @@ class CompiledStreamFill:
         self._hosts = Hosts(prices.count, prices.cpu, prices.allowed.astype(np.uint8), self._price)
         columns = columns_of(free, kinds)
         self._filled = StreamFill(kernel, columns, classes_of(expected, kinds), rules, self._hosts)
-        self._asked, self._tolls, self._slots = Questions(), dict[tuple[int, int], Ints](), dict[tuple[int, ...], int]()
+        self._asked, self._tolls, self._slots = (
+            Questions(kinds),
+            dict[tuple[int, int], Ints](),
+            dict[tuple[int, ...], int](),
+        )
         self._epoch = -1
 
     @property
@@ -102,7 +107,7 @@ class CompiledStreamFill:
 
     def _slot(self, shape: Shape) -> int:
         """Where the kernel remembers what it knows of such shapes; when there are no more places, all begin anew."""
-        key = shape.count, shape.held_milli, shape.cpu_milli
+        key = shape.count, shape.held_milli, shape.cpu_milli, -1 if shape.memory_bytes is None else shape.memory_bytes
         found = self._slots.get(key)
         if found is None:
             if len(self._slots) == SLOTS:
@@ -114,21 +119,27 @@ class CompiledStreamFill:
 class Questions:
     """Every fit's shape in the form that the kernel reads, for as long as the fit is in use."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
         self._of: WeakKeyDictionary[Fit, Asked] = WeakKeyDictionary()
 
     def of(self, fit: Fit) -> Asked:
         found = self._of.get(fit)
         if found is None:
             shape = fit.shape
-            found = self._of[fit] = Asked(shape.count, shape.held_milli, shape.cpu_milli, fit.why)
+            need = self._kinds.need_of(shape) if self._kinds.by_memory else None
+            found = self._of[fit] = Asked(shape.count, shape.held_milli, shape.cpu_milli, fit.why, need)
         return found
 
 
 def columns_of(free: Free, kinds: Kinds) -> Columns:
-    return Columns(free.places, free.cpu_milli, kinds.of_node, len(kinds))
+    columns = Columns(free.places, free.cpu_milli, kinds.of_node, len(kinds))
+    if not kinds.by_memory:
+        return columns
+    return replace(columns, size=free.size, memory=np.ascontiguousarray(free.cards.memory_bytes))
 
 
 def classes_of(classes: Classes, kinds: Kinds) -> KernelClasses:
     allowed = kinds.allowed(classes.models).astype(np.uint8)
-    return KernelClasses(classes.count, classes.milli, classes.cpu_milli, allowed)
+    need = kinds.needs(classes) if kinds.by_memory else None
+    return KernelClasses(classes.count, classes.milli, classes.cpu_milli, allowed, need)

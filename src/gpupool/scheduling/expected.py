@@ -1,15 +1,16 @@
 """What is likely to be asked for next, as a rule of placement sees it: few classes, and how often each comes.
 
-A class knows processors, cards, compute per card and allowed models; memory, labels and everything else that only
-filters is left out, as in "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Weights are whole numbers, so that
-whatever is added up of them is exact and the same on every machine.
+A class knows processors, cards, compute per card and allowed models; labels and everything else that only filters is
+left out, as in "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Memory of cards is left out too while nobody
+asks for more of it than of compute (`memory_matters`): then compute is always gone first. Weights are whole numbers, so
+that whatever is added up of them is exact and the same on every machine.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +22,12 @@ from gpupool.scheduling.snapshot import Bools, Cards, Expected, Ints
 
 COVERED_PCT = 95
 """So much of what is expected the typical classes cover, most frequent first (the paper's value)."""
+
+FOLLOWS = -1
+"""Memory in proportion to compute; so it is of whole cards, whatever they ask for."""
+
+_TOO_MUCH = WHOLE + 1
+"""Thousandths of memory that no card has."""
 
 _FINE = 1_000_000
 """The sum of weights where counts are not whole numbers (a decayed memory's are not)."""
@@ -39,6 +46,8 @@ class Classes:
     models: tuple[str, ...]
     """As in a shape, `|` between several; empty is any."""
     weight: Ints
+    memory: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Bytes per card, or FOLLOWS; empty where it plays no part."""
 
     def __len__(self) -> int:
         return len(self.models)
@@ -52,7 +61,8 @@ class Classes:
 
     def only(self, chosen: Bools) -> Classes:
         cpu, milli, count, weight = (c[chosen] for c in (self.cpu_milli, self.milli, self.count, self.weight))
-        return Classes(cpu, milli, count, tuple(self.models[n] for n in np.flatnonzero(chosen)), weight)
+        memory = self.memory[chosen] if len(self.memory) else self.memory
+        return Classes(cpu, milli, count, tuple(self.models[n] for n in np.flatnonzero(chosen)), weight, memory)
 
     @property
     def large(self) -> Classes:
@@ -66,15 +76,26 @@ def key_of(shape: Shape) -> Key:
     return shape.cpu_milli, milli, shape.count if milli else 0, shape.model or ""
 
 
-def histogram(expected: Expected) -> Classes:
-    """Every class that is expected, shapes that differ in nothing but memory or labels as one."""
-    seen: Counter[Key] = Counter()
+def histogram(expected: Expected, *, by_memory: bool = False) -> Classes:
+    """Every class that is expected, shapes that differ in nothing but labels (or, unless asked for, memory) as one."""
+    seen: Counter[tuple[Key, int]] = Counter()
     for shape, weight in zip(expected.shapes, _whole(expected.counts), strict=True):
-        seen[key_of(shape)] += weight
+        seen[key_of(shape), _memory_of(shape) if by_memory else 0] += weight
     ordered = sorted(seen.items(), key=lambda item: (item[1], item[0]), reverse=True)
-    cpu, milli, count = (np.array(column, dtype=np.int64) for column in _columns([key for key, _ in ordered]))
+    cpu, milli, count = (np.array(column, dtype=np.int64) for column in _columns([key for (key, _), _ in ordered]))
     weights = np.array([weight for _, weight in ordered], dtype=np.int64)
-    return Classes(cpu, milli, count, tuple(key[3] for key, _ in ordered), weights)
+    memory = np.array([memory for (_, memory), _ in ordered] if by_memory else [], dtype=np.int64)
+    return Classes(cpu, milli, count, tuple(key[3] for (key, _), _ in ordered), weights, memory)
+
+
+def memory_matters(expected: Expected, cards: Cards) -> bool:
+    """Whether anything is expected that asks for more of a card's memory than of its compute, on a card it may take.
+
+    If not, memory is never gone before compute is.
+    """
+    pairs = np.unique(np.stack((cards.model, cards.memory_bytes)), axis=1).T.tolist()
+    sizes = [(cards.models[model], size) for model, size in pairs]
+    return any(_beyond(shape, model, size) for shape in expected.shapes for model, size in sizes)
 
 
 def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:
@@ -85,7 +106,8 @@ def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:
 
 class Kinds:
     """Nodes that are the same to every class: those with the same models and, where classes are given, with room when
-    empty for the same of the large ones. `of_node` numbers them."""
+    empty for the same of the large ones and, where those know memory, with as much on a card. `of_node` numbers them.
+    """
 
     def __init__(self, cards: Cards, classes: Classes | None = None) -> None:
         on_node: list[set[int]] = [set() for _ in cards.nodes]
@@ -94,10 +116,13 @@ class Kinds:
         seats = np.bincount(cards.node, minlength=len(cards.nodes))
         cpu = np.full(len(cards.nodes), UNLIMITED) if cards.hosts is None else cards.hosts.cpu_milli
         rooms = _rooms(seats, cpu, classes.large) if classes else [()] * len(cards.nodes)
-        sets = [(tuple(sorted(models)), room) for models, room in zip(on_node, rooms, strict=True)]
+        self.by_memory = classes is not None and len(classes.memory) > 0
+        least = _least_memory(cards) if self.by_memory else [0] * len(cards.nodes)
+        sets = [(tuple(sorted(models)), room, size) for models, room, size in zip(on_node, rooms, least, strict=True)]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(sets))}
         self.of_node = np.array([numbers[key] for key in sets], dtype=np.int64)
-        self._models = tuple(tuple(cards.models[model] for model in models) for models, _ in numbers)
+        self._models = tuple(tuple(cards.models[model] for model in models) for models, _, _ in numbers)
+        self._bytes = np.array([size for _, _, size in numbers], dtype=np.int64)
         first = np.unique(self.of_node, return_index=True)[1]
         self._seats, self._cpu = seats[first], cpu[first]
 
@@ -109,10 +134,43 @@ class Kinds:
         lines = [[not asked or _any(asked, has) for has in self._models] for asked in models]
         return np.array(lines, dtype=np.bool_).reshape(len(lines), len(self._models))
 
+    def needs(self, classes: Classes) -> Ints:
+        """Per class and kind of node, what a seat takes of the memory of its smallest card, in thousandths."""
+        follows = np.broadcast_to(classes.milli[:, None], (len(classes), len(self)))
+        sizes = np.maximum(self._bytes, 1)
+        asked = -(-classes.memory[:, None] * WHOLE // sizes)
+        needs: Ints = np.minimum(np.where(classes.memory[:, None] == FOLLOWS, follows, asked), _TOO_MUCH)
+        return needs
+
+    def need_of(self, shape: Shape) -> Ints:
+        """The same of one shape."""
+        one = np.array([shape.held_milli]), np.array([_memory_of(shape)])
+        empty = np.zeros(1, dtype=np.int64)
+        needs: Ints = np.minimum(self.needs(Classes(empty, one[0], empty, ("",), empty, one[1]))[0], WHOLE)
+        return needs
+
     def hosts(self, large: Classes) -> Bools:
         """Per large class and kind of node, whether such a node could take a claim of it when empty."""
         room: Bools = _room(self._seats, self._cpu, large)
         return self.allowed(large.models) & room
+
+
+def _memory_of(shape: Shape) -> int:
+    return FOLLOWS if shape.whole or shape.memory_bytes is None else shape.memory_bytes
+
+
+def _beyond(shape: Shape, model: str, size: int) -> bool:
+    memory = _memory_of(shape) if shape.count and shape.held_milli else FOLLOWS
+    named = shape.model is None or model_matches(shape.model, model)
+    return named and memory <= size and memory * WHOLE > shape.held_milli * size
+
+
+def _least_memory(cards: Cards) -> list[int]:
+    """Per node, of its smallest card."""
+    least = np.full(len(cards.nodes), UNLIMITED, dtype=np.int64)
+    np.minimum.at(least, cards.node, cards.memory_bytes)
+    found: list[int] = least.tolist()
+    return found
 
 
 def _room(seats: Ints, cpu_milli: Ints, large: Classes) -> Bools:

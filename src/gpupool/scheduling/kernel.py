@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from gpupool.scheduling.snapshot import Cards, Ints
 
-ABI = 3
+ABI = 4
 MAX_CARDS = 64
 """On one node; a pool with a wider node is rated in NumPy."""
 MAX_SLOTS = 1024
@@ -36,15 +36,15 @@ def _fields(ints: str = "", columns: str = "", codes: str = "", answers: str = "
 
 
 class _Pool(ctypes.Structure):
-    _fields_ = _fields("nodes width kinds", "grid rows cpu kind")
+    _fields_ = _fields("nodes width kinds", "grid rows cpu kind size memory")
 
 
 class _Classes(ctypes.Structure):
-    _fields_ = _fields("size", "count milli cpu allowed")
+    _fields_ = _fields("size", "count milli cpu allowed need")
 
 
 class _Shape(ctypes.Structure):
-    _fields_ = _fields("count milli cpu", "why")
+    _fields_ = _fields("count milli cpu", "why need")
 
 
 class _Rules(ctypes.Structure):
@@ -149,30 +149,38 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """What is free, in place; `cpu` and `kind` are per node. Nodes of one kind are allowed the same classes."""
+    """What is free, in place; `cpu` and `kind` are per node. Nodes of one kind are allowed the same classes.
+
+    `size` and `memory`, per card, are bytes free and in all, where memory plays a part.
+    """
 
     places: Places
     cpu: Ints
     kind: Ints
     kinds: int
+    size: Ints | None = None
+    memory: Ints | None = None
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The expected classes; `allowed` says per class and kind of node whether it may go there."""
+    """The expected classes; `allowed` says per class and kind of node whether it may go there, `need` what a seat takes
+    of a card's memory there, in thousandths, where memory plays a part."""
 
     count: Ints
     milli: Ints
     cpu: Ints
     allowed: Bytes
+    need: Ints | None = None
 
 
 class Asked:
-    """A shape as the kernel knows it; `why` is the column of its `Fit`, kept and read at every question."""
+    """A shape as the kernel knows it; `why` is the column of its `Fit`, kept and read at every question, `need` what a
+    seat takes of a card's memory on each kind of node, as for classes."""
 
-    def __init__(self, count: int, milli: int, cpu: int, why: Codes) -> None:
-        self.count, self.milli, self.cpu, self._why = count, milli, cpu, why
-        self._shape = _Shape(count, milli, cpu, _where(why))
+    def __init__(self, count: int, milli: int, cpu: int, why: Codes, need: Ints | None = None) -> None:
+        self.count, self.milli, self.cpu, self._kept = count, milli, cpu, (why, need)
+        self._shape = _Shape(count, milli, cpu, _where(why), None if need is None else _where(need))
         self.at = ctypes.addressof(self._shape)
 
 
@@ -221,7 +229,7 @@ class _Kept:
         self._kept.append(column)
         return _where(column)
 
-    def _struct(self, kind: type[ctypes.Structure], /, **fields: int | npt.NDArray[Any]) -> int:
+    def _struct(self, kind: type[ctypes.Structure], /, **fields: int | npt.NDArray[Any] | None) -> int:
         made = kind(**{n: self._at(v) if isinstance(v, np.ndarray) else v for n, v in fields.items()})
         self._kept.append(made)
         return ctypes.addressof(made)
@@ -266,6 +274,8 @@ class _Policy(_Kept):
             rows=columns.places.rows,
             cpu=columns.cpu,
             kind=columns.kind,
+            size=columns.size,
+            memory=columns.memory,
         )
 
     def __del__(self) -> None:
@@ -312,8 +322,7 @@ class StreamFill(_Policy):
     def __init__(self, kernel: Kernel, columns: Columns, classes: Classes, rules: Rules, hosts: Hosts) -> None:
         super().__init__(kernel, columns, "stream_close")
         number, length = rules.streams.shape
-        weight = 0 if rules.weight is None else rules.weight
-        made = self._struct(_Rules, number=number, length=length, **{**vars(rules), "weight": weight})
+        made = self._struct(_Rules, number=number, length=length, **vars(rules))
         groups = self._struct(_Hosts, size=len(hosts.count), **vars(hosts))
         opened = self._calls.stream_open(self._pool, self._classes(classes), made, groups)
         self._handle = self._opened(opened)

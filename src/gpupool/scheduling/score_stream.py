@@ -13,11 +13,11 @@ from collections import OrderedDict
 
 import numpy as np
 
-from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
+from gpupool.scheduling.by_memory import UsableByMemory, ValuesByMemory
 from gpupool.scheduling.compiled import CompiledStreamFill
 from gpupool.scheduling.cutting import Cuts
-from gpupool.scheduling.expected import Classes, Kinds, histogram, typical
+from gpupool.scheduling.expected import Classes, Kinds, histogram, memory_matters, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.kernel import Rules
@@ -53,7 +53,7 @@ _FEW = 64
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
-    classes = histogram(expected)
+    classes = histogram(expected, by_memory=memory_matters(expected, free.cards))
     if not (classes.count > 0).any():
         return Binpack(free)
     ending = expected.returned_pct >= ENDING_PCT
@@ -65,7 +65,9 @@ def start(free: Free, expected: Expected, seed: int) -> Rater:
 
 
 def cuts_for(likely: Classes, kinds: Kinds, *, ending: bool) -> Cuts:
-    return Cuts(likely, kinds, NEAR_CUTS if ending else CUTS)
+    """None by memory: cards with two sides are not cut as those with one are, and their prices mislead."""
+    times = NEAR_CUTS if ending else CUTS
+    return Cuts(likely, kinds, 0.0 if kinds.by_memory else times)
 
 
 def _rules(likely: Classes, cuts: Cuts, *, ending: bool) -> Rules:
@@ -73,6 +75,12 @@ def _rules(likely: Classes, cuts: Cuts, *, ending: bool) -> Rules:
         scale, streams = likely.total, np.zeros((0, 0), dtype=np.int16)
         return Rules(streams, QUANTUM, NEAR_STEP * scale, FRESH_CARD * scale, scale * cuts.worth, likely.weight)
     return Rules(drawn(likely), QUANTUM, STEP * NUMBER, FRESH_CARD * NUMBER, NUMBER * cuts.worth)
+
+
+def _values(likely: Classes, kinds: Kinds, cuts: Cuts, *, ending: bool) -> States:
+    if kinds.by_memory:
+        return (UsableByMemory if ending else ValuesByMemory)(likely, kinds, cuts)
+    return (Usable if ending else Values)(likely, kinds, cuts)
 
 
 class _Known:
@@ -100,7 +108,7 @@ class StreamFill:
         self._free, self._kinds = free, Kinds(free.cards, classes)
         likely = typical(classes)
         self._cuts = cuts_for(likely, self._kinds, ending=ending)
-        self._values: States = (Usable if ending else Values)(likely, self._kinds, self._cuts)
+        self._values = _values(likely, self._kinds, self._cuts, ending=ending)
         self._scale, self._step = self._values.scale, NEAR_STEP if ending else STEP
         self._prices = Prices(free, self._kinds, classes, ending=ending)
         self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
@@ -130,7 +138,7 @@ class StreamFill:
         if not _one_share(fit.shape) or len(rows) < 2:
             return rows
         rows = np.sort(rows)
-        sizes = np.minimum(self._free.milli[rows], WHOLE)
+        sizes = self._values.sizes(self._free, rows)
         each = {size: self._on_card(fit.shape, node, size) for size in set(sizes.tolist())}
         scores = np.array([each[size] for size in sizes.tolist()], dtype=np.int64)
         return rows[np.argsort(-scores, kind="stable")]
@@ -157,7 +165,11 @@ class StreamFill:
             return
         rows, there = self._free.seats(nodes)
         fits = (fit.why[rows] == FITS) & there if len(self._free.cards) else there
-        cells, cpu, kinds = self._free.cells[nodes], self._free.cpu_milli[nodes], self._kinds.of_node[nodes]
+        cells, cpu, kinds = (
+            self._values.cells(self._free, nodes),
+            self._free.cpu_milli[nodes],
+            self._kinds.of_node[nodes],
+        )
         first, like = _alike(np.column_stack((kinds, cpu, np.sort(2 * cells + fits, axis=1))))
         each = zip(*(column[first].tolist() for column in (kinds, cpu, cells, fits)), strict=True)
         gains = np.array([self._gain(known, fit.shape, *one) for one in each], dtype=np.int64)
@@ -177,25 +189,27 @@ class StreamFill:
         if found is None:
             if len(known.by_state) >= 4 * len(self._version) + 4096:
                 known.by_state.clear()
-            found = known.by_state[key] = self._worked_out(shape, state, cpu, sizes)
+            found = known.by_state[key] = self._worked_out(shape, kind, state, cpu, sizes)
         return found
 
-    def _worked_out(self, shape: Shape, state: State, cpu: int, sizes: tuple[int, ...]) -> tuple[int, int, int]:
-        values, milli = self._values, shape.held_milli
-        base = self._scale * shape.count * milli - values.of(state)
+    def _worked_out(
+        self, shape: Shape, kind: int, state: State, cpu: int, sizes: tuple[int, ...]
+    ) -> tuple[int, int, int]:
+        values, seat = self._values, self._values.seat(shape, kind)
+        base = self._scale * shape.count * shape.held_milli - values.of(state)
         if not _one_share(shape):
-            after = values.placed(state, shape.cpu_milli, cpu, shape.count, milli)
-            return base + values.of(after), NO_WAY, state.whole - after.whole
-        gain = {s: base + values.of(values.cut(state, shape.cpu_milli, cpu, s, milli)) for s in sizes}
-        used = max((gain[size] for size in sizes if size < WHOLE), default=NO_WAY)
-        return used, max((gain[size] for size in sizes if size >= WHOLE), default=NO_WAY), 0
+            after = values.placed(state, shape.cpu_milli, cpu, shape.count, seat)
+            return base + values.of(after), NO_WAY, values.bare(state) - values.bare(after)
+        gain = {s: base + values.of(values.cut(state, shape.cpu_milli, cpu, s, seat)) for s in sizes}
+        used = max((gain[size] for size in sizes if not values.is_bare(size)), default=NO_WAY)
+        return used, max((gain[size] for size in sizes if values.is_bare(size)), default=NO_WAY), 0
 
     def _on_card(self, shape: Shape, node: int, size: int) -> int:
         """The score of one share on a card of that size."""
-        cells, cpu = self._free.cells[node].tolist(), int(self._free.cpu_milli[node])
-        state = self._values.state(int(self._kinds.of_node[node]), cpu, cells)
-        gain = max(self._worked_out(shape, state, cpu, (size,))[:2])
-        nodes, opened = np.array([node]), np.array([int(size >= WHOLE)])
+        nodes, kind, cpu = np.array([node]), int(self._kinds.of_node[node]), int(self._free.cpu_milli[node])
+        state = self._values.state(kind, cpu, self._values.cells(self._free, nodes)[0].tolist())
+        gain = max(self._worked_out(shape, kind, state, cpu, (size,))[:2])
+        opened = np.array([int(self._values.is_bare(size))])
         return int(self._score(shape, nodes, self._paid(shape, nodes, np.array([gain]), opened))[0])
 
     def _paid(self, shape: Shape, nodes: Ints, gain: Ints, opened: Ints) -> Ints:

@@ -19,8 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
+from gpupool.model.claim import Shape
 from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import Ints
 
 NUMBER, LENGTH = 16, 200
 """Streams, and claims in each. Lengths from 50 to 400 do as well; beyond it rare claims look likelier than they are."""
@@ -32,6 +35,7 @@ REMEMBERED = 1 << 17
 """Values kept; when there are more all are forgotten, which costs time and changes nothing."""
 
 _SEED = 12345
+_NOT_HERE = -1
 
 
 class State(NamedTuple):
@@ -130,18 +134,40 @@ class States:
     """A worth is in milli-devices times this."""
 
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
-        runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None]
-        columns = [tuple(column) for column in runs.T.tolist()]
+        needs = kinds.needs(classes) if kinds.by_memory else np.zeros((len(classes), len(kinds)), dtype=np.int64)
+        runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None] & (needs <= WHOLE)
+        columns = [tuple(column) for column in np.where(runs, needs, _NOT_HERE).T.tolist()]
         self._menus = tuple(dict.fromkeys(columns))
-        """Which classes may run, for nodes to which it is the same."""
+        """By class thousandths of a card's memory that a seat takes, for nodes to which it is the same."""
         self._menu_of = [self._menus.index(column) for column in columns]
-        self._least = [int(min(classes.milli[np.array(runs)], default=WHOLE)) for runs in self._menus]
-        self._modest = [int(min(-(-classes.cpu_milli[np.array(runs)] // QUANTUM), default=0)) for runs in self._menus]
+        self._runs = [np.array(menu) != _NOT_HERE for menu in self._menus]
+        self._least = [int(min(classes.milli[runs], default=WHOLE)) for runs in self._runs]
+        self._modest = [int(min(-(-classes.cpu_milli[runs] // QUANTUM), default=0)) for runs in self._runs]
         self._cuts: list[list[int]] = [
             [] if cuts is None else (self.scale * cuts.worth[self._menu_of.index(number)]).tolist()
             for number in range(len(self._menus))
         ]
         self._known: dict[State, int] = {}
+
+    def cells(self, free: Free, nodes: Ints) -> Ints:
+        """What is free of these nodes' cards, as states have it; below 0 where no open card is."""
+        return free.cells[nodes]
+
+    def sizes(self, free: Free, rows: Ints) -> Ints:
+        """The same of these cards, which are open."""
+        return np.minimum(free.milli[rows], WHOLE)
+
+    def is_bare(self, size: int) -> bool:
+        """Whether no compute of a card of that size is in use."""
+        return size >= WHOLE
+
+    def bare(self, state: State) -> int:
+        """How many such cards there are."""
+        return state.whole
+
+    def seat(self, shape: Shape, kind: int) -> int:
+        """What one seat of the shape takes of a card of such a node, in the same measure."""
+        return shape.held_milli
 
     def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
         """The state of a node of that kind; parts that no share can use are left out."""
@@ -150,25 +176,25 @@ class States:
         parts = sorted(cell for cell in cells if least <= cell < WHOLE)
         return State(number, cpu_milli // QUANTUM, sum(cell >= WHOLE for cell in cells), tuple(parts))
 
-    def placed(self, state: State, cpu_milli: int, left_milli: int, count: int, milli: int) -> State:
+    def placed(self, state: State, cpu_milli: int, left_milli: int, count: int, seat: int) -> State:
         """The state after a claim took the tightest cards; `left_milli` is what was free of processors before."""
         parts, whole = list(state.parts), state.whole
-        if milli == WHOLE:
+        if seat == WHOLE:
             whole -= count
         elif count:
-            whole -= cut_several(parts, count, milli, self._least[state.menu])
+            whole -= cut_several(parts, count, seat, self._least[state.menu])
         return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
 
-    def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, milli: int) -> State:
+    def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, seat: int) -> State:
         """The state after a share took a part of that size; one that holds nothing leaves the cards as they are."""
         cpu, least = (left_milli - cpu_milli) // QUANTUM, self._least[state.menu]
-        if not milli:
+        if not seat:
             return state._replace(cpu=cpu)
         parts = list(state.parts)
         if size < WHOLE and size >= least:
             del parts[bisect_left(parts, size)]
-        if size - milli >= least:
-            insort(parts, size - milli)
+        if size - seat >= least:
+            insort(parts, size - seat)
         return State(state.menu, cpu, state.whole - (size >= WHOLE), tuple(parts))
 
     def of(self, state: State) -> int:
@@ -185,9 +211,10 @@ class States:
         if state.cpu < self._modest[state.menu]:
             return 0
         cuts = self._cuts[state.menu]
-        if not cuts:
-            return self._worth(state)
-        return self._worth(state) + state.whole * cuts[WHOLE] + sum(cuts[part] for part in state.parts)
+        return self._worth(state) + (self._of_cuts(state, cuts) if cuts else 0)
+
+    def _of_cuts(self, state: State, cuts: Sequence[int]) -> int:
+        return state.whole * cuts[WHOLE] + sum(cuts[part] for part in state.parts)
 
     def _worth(self, state: State) -> int:
         raise NotImplementedError
@@ -201,7 +228,7 @@ class Values(States):
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         super().__init__(classes, kinds, cuts)
         streams = drawn(classes)
-        self._listed = tuple(Menu(streams, classes, listed) for listed in self._menus)
+        self._listed = tuple(Menu(streams, classes, listed.tolist()) for listed in self._runs)
 
     def _worth(self, state: State) -> int:
         return self._listed[state.menu].value(state)

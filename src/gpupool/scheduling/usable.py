@@ -11,8 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-import numpy as np
-
 from gpupool.base.units import WHOLE
 from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
@@ -25,7 +23,7 @@ class Usable(States):
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         self.scale = classes.total
         super().__init__(classes, kinds, cuts)
-        self._lists = [_by_class(classes.only(np.array(runs))) for runs in self._menus]
+        self._lists = [_by_class(classes.only(runs)) for runs in self._runs]
 
     def _worth(self, state: State) -> int:
         free = state.whole * WHOLE
