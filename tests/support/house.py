@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gpupool.base.units import GIB
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import devices
 from gpupool.metering.service import Metering
+from gpupool.model.numa import NumaNode, to_facts
 from gpupool.model.tenant import Principal, Role
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
@@ -43,7 +45,9 @@ class House:
         self.register(cards)
         self.allocations.placer.load()
 
-    def register(self, cards: int, name: str = "node-1", **more: Any) -> None:
+    def register(self, cards: int, name: str = "node-1", numa: Sequence[NumaNode] = (), **more: Any) -> None:
+        """A node as its agent tells of it; its cards are cut evenly over the NUMA nodes."""
+        facts = {"numa": to_facts(numa)} if numa else {}
         machine = [
             DeviceIn(
                 uuid=f"GPU-{name}-{n}",
@@ -54,10 +58,12 @@ class House:
                 memory_bytes=140 * GIB,
                 simulated=True,
                 health="ok",
+                facts={"numa_node": numa[n * len(numa) // cards].number} if numa else {},
             )
             for n in range(cards)
         ]
-        self.fleet.register(name, NodeIn(devices=machine, simulated=True, adopt=True, **more), self.admin)
+        told = NodeIn(devices=machine, simulated=True, adopt=True, **{"facts": facts, **more})
+        self.fleet.register(name, told, self.admin)
 
     def submit(self, gpu_milli: int = 300, memory_gib: int | None = 8, **options: object) -> JobOut:
         who = options.pop("principal", self.admin)

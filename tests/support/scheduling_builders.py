@@ -14,7 +14,9 @@ import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape, Sharing
+from gpupool.model.numa import evenly
 from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling.numa_nodes import NumaNodes, numa_nodes
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.snapshot import (
     CARD_STATUS,
@@ -49,10 +51,12 @@ def cards(
     status: Mapping[str, CardStatus] | None = None,
     labels: Mapping[str, Mapping[str, str]] | None = None,
     hosts: tuple[int, int] | None = None,
+    numa: int = 0,
 ) -> Cards:
     """The columns of `2x8xH200`, `4xL40S` (one node) or `1x4xT4+1x2xL40S` (nodes of several kinds).
 
-    `hosts` is what every node has of processors (milli) and main memory (bytes); without it nothing is known.
+    `hosts` is what every node has of processors (milli) and main memory (bytes); without it nothing is known. With
+    `numa` these and the cards are cut evenly over so many NUMA nodes.
     """
     rows = [(node, model) for node, models in enumerate(_nodes(pool)) for model in models]
     nodes = tuple(f"node-{n + 1}" for n in range(len(_nodes(pool))))
@@ -75,14 +79,21 @@ def cards(
         free_milli=WHOLE - taken[:, 0],
         free_bytes=sizes - taken[:, 1],
         generation=np.ones(len(names), dtype=np.int64),
-        hosts=None if hosts is None else _hosts(len(nodes), *hosts),
+        hosts=None if hosts is None else _hosts(len(nodes), *hosts, _numa(node, hosts, numa) if numa else None),
     )
 
 
-def _hosts(nodes: int, cpu_milli: int, memory_bytes: int) -> Hosts:
+def _hosts(nodes: int, cpu_milli: int, memory_bytes: int, numa: NumaNodes | None) -> Hosts:
     """Nodes of one size, with nothing in use."""
     cpu, memory = np.full(nodes, cpu_milli, dtype=np.int64), np.full(nodes, memory_bytes, dtype=np.int64)
-    return Hosts(cpu, memory, cpu.copy(), memory.copy())
+    return Hosts(cpu, memory, cpu.copy(), memory.copy(), numa)
+
+
+def _numa(node: np.ndarray, hosts: tuple[int, int], count: int) -> NumaNodes | None:
+    width = np.bincount(node)
+    host = evenly(range(count), hosts[0] // 1000, hosts[1])
+    each = [(int(n), place * count // int(width[n])) for n, place in zip(node, _places(node), strict=True)]
+    return numa_nodes([host] * len(width), each, [()] * len(width))
 
 
 def _nodes(pool: str) -> list[list[str]]:

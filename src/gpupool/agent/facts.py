@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupool.model.device import Device
+from gpupool.model.numa import to_facts
 from gpupool.model.topology import topology_facts
 from gpupool.probes.contract import Machine
 from gpupool.wire.fleet import DeviceIn, NodeIn
@@ -18,6 +19,7 @@ def node_in(machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapp
         "memory_bytes": machine.memory_bytes,
         "driver_version": machine.driver_version,
         "cuda_version": machine.cuda_version,
+        "numa": to_facts(machine.numa),
         **facts,
     }
     return NodeIn(

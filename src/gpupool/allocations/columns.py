@@ -11,8 +11,10 @@ import sqlalchemy as sa
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.device import DeviceState, Health
+from gpupool.model.numa import host_of, numa_of, parts_of
 from gpupool.model.topology import read_topology
 from gpupool.scheduling.levels import levels_of
+from gpupool.scheduling.numa_nodes import NumaNodes, numa_nodes
 from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Hosts, Ints
 
 _ROWS = (
@@ -24,6 +26,7 @@ _ROWS = (
         nodes.c.topology,
         nodes.c.used_cpu_milli,
         nodes.c.used_host_bytes,
+        nodes.c.used_numa,
         nodes.c.generation.label("node_generation"),
     )
     .join(nodes, nodes.c.id == devices.c.node_id)
@@ -42,6 +45,11 @@ def cards_of(rows: Sequence[Any]) -> Cards:
     by_node = {row.node: row for row in rows}
     names = tuple(by_node)
     model_at, node_at = ({name: n for n, name in enumerate(seq)} for seq in (models, names))
+    numa = numa_nodes(
+        [numa_of(row.node_facts) for row in by_node.values()],
+        [(node_at[row.node], row.facts.get("numa_node")) for row in rows],
+        [parts_of(row.used_numa) for row in by_node.values()],
+    )
 
     def column(value: Callable[[Any], int]) -> Ints:
         return np.fromiter((value(row) for row in rows), dtype=np.int64, count=len(rows))
@@ -58,7 +66,7 @@ def cards_of(rows: Sequence[Any]) -> Cards:
         free_milli=column(lambda row: WHOLE - row.used_milli),
         free_bytes=column(lambda row: row.memory_bytes - row.used_bytes),
         generation=column(lambda row: row.generation),
-        hosts=hosts_of(tuple(by_node.values())),
+        hosts=hosts_of(tuple(by_node.values()), numa),
         levels=levels_of(tuple(row.labels for row in by_node.values())),
         links={n: found for n, row in enumerate(by_node.values()) if (found := read_topology(row.topology)).devices},
     )
@@ -75,15 +83,13 @@ def card_status(state: str, health: str) -> CardStatus:
     return CardStatus.OPEN
 
 
-def hosts_of(rows: Sequence[Any]) -> Hosts | None:
+def hosts_of(rows: Sequence[Any], numa: NumaNodes | None = None) -> Hosts | None:
     """Processors and main memory of the nodes; None where no node says. One that does not has none to give."""
-    if not any("cpu_count" in row.node_facts or "memory_bytes" in row.node_facts for row in rows):
+    known = [host_of(row.node_facts) for row in rows]
+    if not any(known):
         return None
-    cpu, size = (
-        np.array([factor * int(row.node_facts.get(key) or 0) for row in rows], dtype=np.int64)
-        for key, factor in (("cpu_count", 1000), ("memory_bytes", 1))
-    )
+    cpu, size = np.array([has or (0, 0) for has in known], dtype=np.int64).T
     used_cpu, used_size = (
         np.array([getattr(row, name) for row in rows], dtype=np.int64) for name in ("used_cpu_milli", "used_host_bytes")
     )
-    return Hosts(cpu, size, cpu - used_cpu, size - used_size)
+    return Hosts(cpu, size, cpu - used_cpu, size - used_size, numa)

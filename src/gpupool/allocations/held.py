@@ -14,6 +14,7 @@ from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
 from gpupool.fleet.tables import devices
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
+from gpupool.model.numa import NumaPart, parts_of
 from gpupool.scheduling.snapshot import Running
 from gpupool.tenancy.tables import tenants
 
@@ -32,6 +33,7 @@ _HELD = (
         gangs.c.public_id.label("gang"),
         allocations.c.id.label("allocation"),
         allocations.c.granted_ns,
+        allocations.c.numa,
     )
     .join(allocations, allocations.c.job_id == jobs.c.id)
     .join(claims, claims.c.id == jobs.c.claim_id)
@@ -69,6 +71,7 @@ class Held:
     """It was asked to end already: its seats come back by themselves."""
     leaving_for: str = ""
     saved_ns: int | None = None
+    numa: tuple[NumaPart, ...] = ()
 
     def running(self, index: Mapping[str, int], seconds: int | None) -> Running | None:
         """As the snapshot has it; None while one of its cards is not there. `seconds`: how long it is said to run."""
@@ -90,10 +93,11 @@ class Held:
             gang=self.gang,
             reservation=self.reservation,
             leaving_for=self.leaving_for,
+            numa=self.numa,
         )
 
 
-def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int) -> Held:
+def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int, numa: tuple[NumaPart, ...]) -> Held:
     """From a row with the claim's columns, and job, tenant and gang by name."""
     return Held(
         row.job,
@@ -111,6 +115,7 @@ def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int) -> Held:
         row.stop_requested is not None,
         row.leaving_for or "",
         row.saved_ns,
+        numa,
     )
 
 
@@ -123,4 +128,7 @@ def read_held(connection: sa.Connection, only: Collection[str] | None = None) ->
     found: dict[int, list[Seat]] = defaultdict(list)
     for seat in connection.execute(taken):
         found[seat.allocation_id].append(Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes))
-    return [held_of(row, tuple(found[row.allocation]), row.granted_ns) for row in connection.execute(query)]
+    return [
+        held_of(row, tuple(found[row.allocation]), row.granted_ns, parts_of(row.numa))
+        for row in connection.execute(query)
+    ]

@@ -25,6 +25,7 @@ from gpupool.metering.service import Metering
 from gpupool.model.allocation import AllocationState
 from gpupool.model.device import DeviceState
 from gpupool.model.job import JobState
+from gpupool.model.numa import NumaPart, added, host_of, numa_of, parts_of
 from gpupool.scheduling.snapshot import Placement
 from gpupool.store.database import Write
 from gpupool.tenancy.tables import tenants
@@ -96,6 +97,14 @@ _FREE_CARD = (
         generation=devices.c.generation + 1,
     )
 )
+_OF_HOST = (
+    nodes.c.name,
+    nodes.c.used_cpu_milli,
+    nodes.c.used_host_bytes,
+    nodes.c.used_numa,
+    nodes.c.generation,
+    nodes.c.facts,
+)
 _HOST = (
     nodes.update()
     .where(nodes.c.name == sa.bindparam("node"))
@@ -104,20 +113,21 @@ _HOST = (
         used_host_bytes=nodes.c.used_host_bytes + sa.bindparam("bytes"),
         generation=nodes.c.generation + 1,
     )
-    .returning(nodes.c.name, nodes.c.used_cpu_milli, nodes.c.used_host_bytes, nodes.c.generation, nodes.c.facts)
+    .returning(*_OF_HOST)
+)
+_HOST_NUMA = (
+    nodes.update()
+    .where(nodes.c.name == sa.bindparam("node"))
+    .values(used_numa=sa.bindparam("held", type_=sa.JSON()))
+    .returning(*_OF_HOST)
 )
 _HELD_OF_HOSTS = (
-    sa.select(
-        nodes.c.name,
-        sa.func.sum(allocations.c.cpu_milli).label("cpu"),
-        sa.func.sum(allocations.c.host_bytes).label("bytes"),
-    )
+    sa.select(nodes.c.name, allocations.c.cpu_milli, allocations.c.host_bytes, allocations.c.numa)
     .join(nodes, nodes.c.id == allocations.c.node_id)
     .where(
         allocations.c.id.in_(sa.bindparam("allocations", expanding=True)),
         sa.or_(allocations.c.cpu_milli != 0, allocations.c.host_bytes != 0),
     )
-    .group_by(nodes.c.name)
 )
 _CARDS = sa.select(
     devices.c.id,
@@ -129,7 +139,7 @@ _CARDS = sa.select(
     nodes.c.agent,
 ).join(nodes, nodes.c.id == devices.c.node_id)
 _USE = sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation)
-_HOST_USE = sa.select(nodes.c.name, nodes.c.used_cpu_milli, nodes.c.used_host_bytes, nodes.c.generation)
+_HOST_USE = sa.select(*_OF_HOST)
 _CARDS_BY_UUID = _CARDS.where(devices.c.uuid.in_(sa.bindparam("cards", expanding=True)))
 _CARDS_BY_ID = _CARDS.where(devices.c.id.in_(sa.bindparam("cards", expanding=True)))
 _NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
@@ -183,7 +193,7 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
         taken["bytes"] += sum(seat.memory_bytes for seat in placement.seats)
     _insert(write, metering, valid, pending, cards)
     _start_jobs(write, valid, pending)
-    held = tuple(held_of(pending[one.job], one.seats, write.now_ns) for one in valid)
+    held = tuple(held_of(pending[one.job], one.seats, write.now_ns, one.numa) for one in valid)
     names = tuple(placement.job for placement in valid)
     return Granted(names, _notes(cards.values()), hold(write, by_tenant), hosts, held), gone
 
@@ -192,29 +202,65 @@ def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:
     return {row.job: row for row in write.execute(_PENDING, {"jobs": list(wanted)})}
 
 
+@dataclass
+class _HostUse:
+    """What comes to a node's use of its processors and main memory, or leaves it."""
+
+    cpu: int = 0
+    size: int = 0
+    numa: tuple[NumaPart, ...] = ()
+
+    def add(self, cpu: int, size: int, numa: Iterable[NumaPart]) -> None:
+        self.cpu, self.size, self.numa = self.cpu + cpu, self.size + size, added(self.numa, numa)
+
+
 def _take_hosts(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> tuple[HostNote, ...]:
     """Add to what is held of the nodes' processors and main memory. Raises StaleGeneration where a node has less."""
-    taken: dict[str, Counter[str]] = defaultdict(Counter)
+    taken: dict[str, _HostUse] = defaultdict(_HostUse)
     for placement in placements:
         job = pending[placement.job]
         if job.cpu_milli or job.host_bytes:
-            taken[placement.node].update(cpu=job.cpu_milli, bytes=job.host_bytes)
-    rows = [write.execute(_HOST, {"node": node, **use}).one() for node, use in taken.items()]
+            taken[placement.node].add(job.cpu_milli, job.host_bytes, placement.numa)
+    rows = [_change_host(write, node, use, 1) for node, use in taken.items()]
     for row in rows:
-        has = 1000 * int(row.facts.get("cpu_count") or 0), int(row.facts.get("memory_bytes") or 0)
-        if row.used_cpu_milli > has[0] or row.used_host_bytes > has[1]:
+        if _has_less(row, taken[row.name].numa):
             raise StaleGeneration(f"node {row.name} has less than was planned with", hint="plan again")
     return _host_notes(rows)
 
 
+def _change_host(write: Write, node: str, use: _HostUse, sign: int) -> Row:
+    """The node's row afterwards. It is locked by the first of the two writes."""
+    row = write.execute(_HOST, {"node": node, "cpu": sign * use.cpu, "bytes": sign * use.size}).one()
+    if not use.numa:
+        return row
+    return write.execute(_HOST_NUMA, {"node": node, "held": added(parts_of(row.used_numa), use.numa, sign)}).one()
+
+
+def _has_less(row: Row, taken: Iterable[NumaPart]) -> bool:
+    """Whether a node's use is more than what it has, of the whole or of a NUMA node that was just taken from."""
+    has = host_of(row.facts)
+    if has is not None and (row.used_cpu_milli > has[0] or row.used_host_bytes > has[1]):
+        return True
+    sizes = {node.number: (1000 * len(node.cpus), node.memory_bytes) for node in numa_of(row.facts)}
+    used = {part.numa: part for part in parts_of(row.used_numa)}
+    return any(
+        used[numa].cpu_milli > sizes.get(numa, (0, 0))[0] or used[numa].host_bytes > sizes.get(numa, (0, 0))[1]
+        for numa, _, _ in taken
+    )
+
+
 def _host_notes(rows: Iterable[Row]) -> tuple[HostNote, ...]:
-    return tuple(HostNote(row.name, row.used_cpu_milli, row.used_host_bytes, row.generation) for row in rows)
+    return tuple(
+        HostNote(row.name, row.used_cpu_milli, row.used_host_bytes, row.generation, parts_of(row.used_numa))
+        for row in rows
+    )
 
 
 def _free_hosts(write: Write, allocation_ids: Sequence[int]) -> tuple[HostNote, ...]:
-    held = write.execute(_HELD_OF_HOSTS, {"allocations": list(allocation_ids)}).all()
-    less = [{"node": row.name, "cpu": -row.cpu, "bytes": -row.bytes} for row in held]
-    return _host_notes(write.execute(_HOST, one).one() for one in less)
+    less: dict[str, _HostUse] = defaultdict(_HostUse)
+    for row in write.execute(_HELD_OF_HOSTS, {"allocations": list(allocation_ids)}):
+        less[row.name].add(row.cpu_milli, row.host_bytes, parts_of(row.numa))
+    return _host_notes(_change_host(write, node, use, -1) for node, use in less.items())
 
 
 def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, Row]:
@@ -253,6 +299,7 @@ def _insert(
                 "granted_ns": write.now_ns,
                 "cpu_milli": pending[placement.job].cpu_milli,
                 "host_bytes": pending[placement.job].host_bytes,
+                "numa": placement.numa or None,
                 "held_back": pending[placement.job].launcher,
             }
             for placement in placements
@@ -383,9 +430,7 @@ def read_cards(connection: sa.Connection, uuids: Iterable[str]) -> tuple[CardNot
 
 def read_use(connection: sa.Connection) -> tuple[list[CardNote], list[HostNote]]:
     """What every card and node holds now, and nothing else of them."""
-    return [CardNote(*row) for row in connection.execute(_USE)], [
-        HostNote(*row) for row in connection.execute(_HOST_USE)
-    ]
+    return [CardNote(*row) for row in connection.execute(_USE)], list(_host_notes(connection.execute(_HOST_USE)))
 
 
 def _notes(cards: Iterable[Row]) -> tuple[CardNote, ...]:

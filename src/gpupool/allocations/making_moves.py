@@ -12,8 +12,9 @@ from gpupool.allocations.placing import Placer
 from gpupool.base.errors import BadInput, Conflict, NotFound, StaleGeneration, WrongState
 from gpupool.base.units import format_share
 from gpupool.model.allocation import Seat
+from gpupool.scheduling import near
 from gpupool.scheduling.feasible import FITS, Fit
-from gpupool.scheduling.moves import free_beside_kept, is_movable
+from gpupool.scheduling.moves import free_beside_kept, is_movable, take
 from gpupool.scheduling.snapshot import Ints, Running, Snapshot
 from gpupool.scheduling.spare import Spare
 from gpupool.store.database import Store
@@ -65,10 +66,12 @@ class _Seating:
             raise Conflict(f"job {job.job} needs {wanted}, not {', '.join(asked.cards)}", hint=AGAIN)
         self._check_read(asked, rows)
         takes = (fit.why == FITS) & self._spare.leaves_held(job, fit)
+        if len(near.order(self._free, fit, rows)) < len(rows):
+            raise Conflict(f"job {job.job} requires one NUMA node, and those cards' has not enough free", hint=AGAIN)
         for row in rows[~takes[rows]]:
             raise Conflict(self._no_room(job, int(row), int(fit.need[row])), hint=AGAIN)
         milli = job.shape.held_milli
-        self._free.take(nodes.pop(), rows, milli, fit.need[rows], job.shape.cpu_milli, job.shape.host_bytes)
+        take(self._free, job.shape, nodes.pop(), rows, fit.need[rows])
         seats = tuple(Seat(uuid, milli, int(fit.need[row])) for uuid, row in zip(asked.cards, rows, strict=True))
         return To(seats, tuple(asked.generations))
 

@@ -177,6 +177,8 @@ class Mirror:
                 if hosts is not None and at is not None and self._node_generation[note.node] < note.generation:
                     hosts.free_cpu_milli[at] = hosts.cpu_milli[at] - note.used_cpu_milli
                     hosts.free_memory_bytes[at] = hosts.memory_bytes[at] - note.used_bytes
+                    if hosts.numa is not None:
+                        hosts.numa.note(at, note.numa)
                     self._node_generation[note.node] = note.generation
             self.generation += 1
 
@@ -264,6 +266,7 @@ class Mirror:
                     cards.hosts,
                     free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
                     free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
+                    numa=cards.hosts.numa and cards.hosts.numa.copy(),
                 )
                 cards = replace(cards, hosts=hosts)
             waiting = [self._as_waiting(key, queue) for key, queue in self._queue.items()]

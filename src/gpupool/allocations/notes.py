@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.held import Held
+from gpupool.model.numa import NumaPart
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class HostNote:
     used_cpu_milli: int
     used_bytes: int
     generation: int
+    numa: tuple[NumaPart, ...] = ()
+    """Of it, by NUMA node."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, LIVE
+from gpupool.model.numa import format_cpus, numa_of, parts_of
 from gpupool.model.tenant import Principal
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.common import Page
-from gpupool.wire.fleet import RunAs, WorkOut, WorkSeat
-from gpupool.wire.jobs import JobOut, SeatOut
+from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
+from gpupool.wire.jobs import JobOut, NumaPartOut, SeatOut
 
 Row = Any
 """A row of the joined selects below; their columns are its attributes."""
@@ -68,6 +69,7 @@ _GRANTS = (
         allocations.c.fence,
         allocations.c.fence_why,
         allocations.c.attach_socket,
+        allocations.c.numa,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         devices.c.uuid,
@@ -98,6 +100,8 @@ _WORK = (
         allocations.c.work_seq,
         allocations.c.cpu_milli,
         allocations.c.host_bytes,
+        allocations.c.numa,
+        nodes.c.facts.label("node_facts"),
         jobs.c.gang_id,
         jobs.c.gang_rank,
         jobs.c.gang_role,
@@ -375,6 +379,7 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         array_index=row.array_index,
         cpu_milli=row.cpu_milli,
         host_bytes=row.host_bytes,
+        numa=[NumaPartOut(**part._asdict()) for part in parts_of(placed.numa)] if placed else [],
         within=within_out(row.within_required, row.within_preferred),
         preemptible=row.preemptible,
         requeue=row.requeue,
@@ -425,6 +430,13 @@ def _environment(row: Row, env: dict[str, str], together: dict[str, str]) -> dic
     return {**env, **(together or {"GPUPOOL_ARRAY_INDEX": str(row.array_index)})}
 
 
+def _numa_work(row: Row) -> list[NumaWork]:
+    """A NUMA node that the node does not show any more is left out."""
+    parts = parts_of(row.numa)
+    cpus = {node.number: format_cpus(node.cpus) for node in numa_of(row.node_facts)} if parts else {}
+    return [NumaWork(cpus=cpus[part.numa], **part._asdict()) for part in parts if part.numa in cpus]
+
+
 def _is_resized(row: Row) -> bool:
     """Its node has said that it runs, but not that the limits of this generation are in force."""
     return row.applied_generation is not None and row.applied_generation < row.generation
@@ -466,6 +478,7 @@ def _work_out(row: Row, taken: Sequence[Row], together: dict[str, str]) -> WorkO
         max_seconds=row.max_seconds,
         cpu_milli=row.cpu_milli,
         host_bytes=row.host_bytes,
+        numa=_numa_work(row),
         earlier_runs=row.preemptions,
         started=row.state == "running",
     )

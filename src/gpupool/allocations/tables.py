@@ -136,6 +136,7 @@ allocations = sa.Table(
     sa.Column("released_ns", sa.BigInteger, nullable=True),
     sa.Column("cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("host_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("numa", sa.JSON, nullable=True, comment="of which NUMA nodes: [number, cpu_milli, host_bytes] each"),
     sa.Column(
         "held_back", sa.Boolean, nullable=False, server_default=sa.false(), comment="a launcher's, until it may start"
     ),

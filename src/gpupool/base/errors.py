@@ -153,7 +153,7 @@ class StillInUse(Refused):
 
 
 class GangTooLarge(Refused):
-    code, title = "GP-2015", "A gang that this pool could never start"
+    code, title = "GP-2015", "A gang or a topology that this pool could never start"
 
 
 class NotExpressible(Refused):

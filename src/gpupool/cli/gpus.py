@@ -13,6 +13,7 @@ from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, ago, compute, fetch, mib, more_hint
 from gpupool.cli.output import UNKNOWN, Column, Row, clean, many, print_list
 from gpupool.cli.parser import Parser, add_output, one_of
+from gpupool.client.paging import every
 
 STATES = ("observed", "adopted", "draining", "lost")
 HEALTH = ("ok", "warning", "failed", "unknown")
@@ -22,7 +23,8 @@ _COLORS = {"ok": "green", "warning": "yellow", "failed": "red"}
 def register(parser: Parser) -> None:
     parser.about = """
     Per card: what is held of it in both numbers, the largest share that could be placed now, health and state. Below,
-    by model: the largest claims that fit now, and what is free and of no use to the claims that are expected.
+    by model: the largest claims that fit now, and what is free and of no use to the claims that are expected; with
+    -o wide also what is free of each node's processors and main memory, by NUMA node.
     Cards in state `observed` are shown and never touched; processes on them that the pool did not start are
     listed below.
     """
@@ -48,6 +50,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if people:
         _others(rows)
         _still_placeable(context, {row["model"] for row in rows})
+    if options.output == "wide":
+        _beside_cards(context, {row["node"] for row in rows})
     if more:
         more_hint(options.limit)
     return 0
@@ -106,6 +110,15 @@ def _still_placeable(context: Context, models: set[str]) -> None:
         print_list(found, ROOMS, "table")
 
 
+def _beside_cards(context: Context, names: set[str]) -> None:
+    """What is free of these nodes' processors and main memory, by NUMA node."""
+    nodes = every(context.api, "nodes", {})
+    found = [{**numa, "node": node["name"]} for node in nodes if node["name"] in names for numa in node["numa"]]
+    if found:
+        sys.stdout.write("\nfree beside the cards, by NUMA node:\n\n")
+        print_list(found, NUMA, "table")
+
+
 def fragmented(room: Row) -> str | None:
     """What is free and of no use to an expected claim, of all that is free."""
     if room["fragment_milli"] is None:
@@ -137,6 +150,13 @@ ROOMS = (
     Column("ON ONE NODE", lambda room: room["whole_on_one_node"], right=True),
     Column("WHOLE NODES", lambda room: room["whole_nodes"], right=True),
     Column("OF NO USE", fragmented),
+)
+NUMA = (
+    Column("NODE", lambda numa: numa["node"]),
+    Column("NUMA", lambda numa: numa["number"], right=True),
+    Column("PROCESSORS", lambda numa: f"{numa['free_cpu_milli'] / 1000:g} of {numa['cpu_milli'] / 1000:g}"),
+    Column("MEMORY", lambda numa: f"{mib(numa['free_bytes'])} of {mib(numa['memory_bytes'])}"),
+    Column("WHICH", lambda numa: numa["cpus"]),
 )
 PROCESSES = (
     Column("CARD", lambda row: row["card"]),

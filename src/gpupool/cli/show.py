@@ -92,7 +92,16 @@ def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
 def _of_node(job: dict[str, Any]) -> str | None:
     """Processors and main memory that it holds beside its cards."""
     cpus = f"{job['cpu_milli'] / 1000:g} processors" if job["cpu_milli"] else ""
-    return " + ".join(part for part in (cpus, mib(job["host_bytes"]) if job["host_bytes"] else "") if part) or None
+    amounts = " + ".join(part for part in (cpus, mib(job["host_bytes"]) if job["host_bytes"] else "") if part)
+    return f"{amounts}{_from_numa(job['numa'])}" if amounts else None
+
+
+def _from_numa(parts: list[dict[str, Any]]) -> str:
+    """`, of NUMA node 0`; with the amounts where they come from several."""
+    if len(parts) == 1:
+        return f", of NUMA node {parts[0]['numa']}"
+    said = [f"{_of_node({**part, 'numa': []})} of NUMA node {part['numa']}" for part in parts]
+    return f": {', '.join(said)}" if said else ""
 
 
 def _near(within: dict[str, Any] | None) -> str | None:
@@ -161,9 +170,26 @@ def node_facts(node: dict[str, Any]) -> list[tuple[str, object]]:
         ("ready", "yes" if node["ready"] else "no"),
         ("cards", node["devices"]),
         ("last heard of", f"{ago(node['last_seen_ns'])} ago"),
+        *host_facts(node),
         *((f"label {key}", value) for key, value in sorted(node["labels"].items())),
-        *((key, value) for key, value in sorted(node["facts"].items())),
+        *((key, value) for key, value in sorted(node["facts"].items()) if key != "numa"),
     ]
+
+
+def host_facts(node: dict[str, Any]) -> list[tuple[str, object]]:
+    """What is free of its processors and main memory, the whole and by NUMA node."""
+    if node["cpu_milli"] is None:
+        return []
+    whole = {"cpu_milli": node["cpu_milli"], "memory_bytes": node["host_bytes"]}
+    free = {"free_cpu_milli": node["free_cpu_milli"], "free_bytes": node["free_host_bytes"]}
+    numa = ((f"NUMA node {one['number']}", f"{free_of(one)}; processors {one['cpus']}") for one in node["numa"])
+    return [("free beside cards", free_of(whole | free)), *numa]
+
+
+def free_of(one: dict[str, Any]) -> str:
+    """`12 of 16 processors, 30720 MiB of 32768 MiB`."""
+    cpus = f"{one['free_cpu_milli'] / 1000:g} of {one['cpu_milli'] / 1000:g} processors"
+    return f"{cpus}, {mib(one['free_bytes'])} of {mib(one['memory_bytes'])}"
 
 
 def pool_facts(pool: dict[str, Any]) -> list[tuple[str, object]]:

@@ -22,6 +22,7 @@ nodes = sa.Table(
     # What the allocations on it add up to now; written with them, in one transaction.
     sa.Column("used_cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("used_host_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("used_numa", sa.JSON, nullable=False, server_default="[]", comment="of it, by NUMA node: model.numa"),
 )
 
 devices = sa.Table(

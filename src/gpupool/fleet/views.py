@@ -8,7 +8,8 @@ from typing import Any
 from gpupool.base.units import MIB, WHOLE
 from gpupool.fleet.registration import public_facts
 from gpupool.model.device import DeviceState, Health
-from gpupool.wire.fleet import DeviceOut, NodeOut, ProcessOut, UsageOut
+from gpupool.model.numa import format_cpus, host_of, numa_of, parts_of
+from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, ProcessOut, UsageOut
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,36 @@ def node_out(row: Any, devices: int, last_seen_ns: int) -> NodeOut:
         last_seen_ns=max(row.last_seen_ns, last_seen_ns),
         devices=devices,
         generation=row.generation,
+        **_host(row),
+        numa=_numa(row),
     )
+
+
+def _host(row: Any) -> dict[str, int]:
+    has = host_of(row.facts)
+    if has is None:
+        return {}
+    free = has[0] - row.used_cpu_milli, has[1] - row.used_host_bytes
+    return {"cpu_milli": has[0], "host_bytes": has[1], "free_cpu_milli": free[0], "free_host_bytes": free[1]}
+
+
+def _numa(row: Any) -> list[NumaOut]:
+    held = {part.numa: part for part in parts_of(row.used_numa)}
+    found = []
+    for node in numa_of(row.facts):
+        _, cpu, size = held.get(node.number, (0, 0, 0))
+        whole = 1000 * len(node.cpus)
+        found.append(
+            NumaOut(
+                number=node.number,
+                cpus=format_cpus(node.cpus),
+                cpu_milli=whole,
+                memory_bytes=node.memory_bytes,
+                free_cpu_milli=whole - cpu,
+                free_bytes=node.memory_bytes - size,
+            )
+        )
+    return found
 
 
 def _process(process: ProcessOut, names_shown: bool) -> ProcessOut:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from gpupool.model.device import Device, DeviceUsage, Health
+from gpupool.model.numa import NumaNode
 from gpupool.model.topology import Topology
 
 
@@ -35,6 +36,8 @@ class Machine:
     driver_version: str | None = None
     cuda_version: str | None = None
     simulated: bool = False
+    numa: tuple[NumaNode, ...] = ()
+    """Empty where nothing is known of the host's processors and memory."""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
     {"format": 1, "machines": [{
        "name": "node-a", "cpu_count": 96, "memory_mib": 1031000,
        "cards": [{"model": "L40S", "count": 2, "numa_node": 0}, {"model": "T4", "numa_node": 1}],
+       "numa": [{"number": 0, "cpus": "0-47", "memory_mib": 515500}, …],
        "nvlinks": [[0, 1, 4]],                       (card, card, number of links)
        "domains": {"pcie-switch": [[0, 1]]}}]}       (cards by index; kinds as in `model.topology`)
 
 What a card entry leaves out comes from the catalogue; one that is not listed there gives product and
-memory. A file holds no uuids: a machine read from one is simulated, whatever it was recorded from, and its
+memory. Where `numa` is left out, processors and memory are cut evenly over the NUMA nodes that the cards
+name. A file holds no uuids: a machine read from one is simulated, whatever it was recorded from, and its
 uuids are made from the pool's seed, so that the same pool always has the same cards. This module knows the
 format, not where files lie.
 """
@@ -24,6 +26,7 @@ from gpupool.base.errors import BadMachine, UnknownModel
 from gpupool.base.ids import check_name
 from gpupool.model.catalogue import CATALOGUE, CardModel, find_model, nearest_model
 from gpupool.model.device import Device, Health
+from gpupool.model.numa import NumaNode, evenly, format_cpus, parse_cpus
 from gpupool.model.partition import PartitionProfile
 from gpupool.model.topology import Link, LinkKind, Topology
 from gpupool.probes.contract import Machine
@@ -41,7 +44,9 @@ _CARD_KEYS = frozenset(
 )
 _MACHINE_KEYS = frozenset(
     {"name", "note", "cards", "nvlinks", "domains", "cpu_count", "memory_mib", "driver_version", "cuda_version"}
+    | {"numa"}
 )
+_NUMA_KEYS = frozenset({"number", "cpus", "memory_mib"})
 
 
 def read_machines(document: object, seed: str = "") -> tuple[Machine, ...]:
@@ -74,16 +79,39 @@ def read_machine(value: object, seed: str, default_name: str) -> Machine:
         first = _device(card, entry, len(devices))
         indices = range(len(devices), len(devices) + count)
         devices += [replace(first, uuid=simulated_uuid(seed, name, i), index=i) for i in indices]
+    numa = _numa(entry, {device.numa_node or 0 for device in devices})
     return Machine(
         name=name,
         devices=tuple(devices),
         topology=_topology(entry, devices),
-        cpu_count=entry.integer("cpu_count"),
-        memory_bytes=entry.mib("memory_mib"),
+        cpu_count=sum(len(node.cpus) for node in numa) or entry.integer("cpu_count"),
+        memory_bytes=sum(node.memory_bytes for node in numa) or entry.mib("memory_mib"),
+        numa=numa,
         driver_version=entry.text("driver_version"),
         cuda_version=entry.text("cuda_version"),
         simulated=True,
     )
+
+
+def _numa(entry: Entry, named: set[int]) -> tuple[NumaNode, ...]:
+    """As told, else the whole host cut evenly over the NUMA nodes that its cards name; none where it is not known."""
+    told = tuple(_numa_node(one, entry.where) for one in entry.sequence("numa"))
+    twice = [number for number, times in Counter(one.number for one in told).items() if times > 1]
+    if twice:
+        raise BadMachine(f"two NUMA nodes of {entry.where} have the number {twice[0]}")
+    cpus, memory = entry.integer("cpu_count"), entry.mib("memory_mib")
+    return told or (evenly(named, cpus, memory) if cpus and memory else ())
+
+
+def _numa_node(value: object, where: str) -> NumaNode:
+    entry = Entry(value, f"a NUMA node of {where}", _NUMA_KEYS)
+    number, cpus, memory = entry.integer("number", least=0), entry.text("cpus"), entry.mib("memory_mib")
+    if number is None or cpus is None or memory is None:
+        raise BadMachine(f"{entry.where} needs number, cpus and memory_mib")
+    try:
+        return NumaNode(number, parse_cpus(cpus), memory)
+    except ValueError as problem:
+        raise BadMachine(f'"cpus" of {entry.where} must be a list like "0-15,32-47", not {cpus!r}') from problem
 
 
 def write_machine(machine: Machine) -> dict[str, Any]:
@@ -104,6 +132,10 @@ def write_machine(machine: Machine) -> dict[str, Any]:
         "driver_version": machine.driver_version,
         "cuda_version": machine.cuda_version,
         "cards": [_write_card(device) for device in machine.devices],
+        "numa": [
+            {"number": node.number, "cpus": format_cpus(node.cpus), "memory_mib": node.memory_bytes >> 20}
+            for node in machine.numa
+        ],
         "nvlinks": links,
         "domains": domains,
     }

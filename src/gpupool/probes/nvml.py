@@ -25,6 +25,7 @@ from gpupool.model.device import Device, DeviceUsage, Health, Process
 from gpupool.model.partition import Partition, PartitionProfile, Placement
 from gpupool.model.topology import Link, LinkKind, Topology, join_groups
 from gpupool.probes.contract import Availability, HealthEvent, Machine
+from gpupool.probes.numa import read_numa, usable_cpus
 from gpupool.probes.processes import ProcessTable
 
 # XIDs a program causes itself; the card stays well. The same list as in NVIDIA's own device plugin.
@@ -86,12 +87,14 @@ class NvmlProbe:
         found = (self._device(index, handle) for index, handle in handles.items())
         devices = tuple(device for device in found if device.memory_bytes)  # else nothing is known of it
         by_uuid = {device.uuid: handles[device.index] for device in devices}
+        cpus, memory = usable_cpus(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return Machine(
             name=platform.node(),
             devices=devices,
             topology=self._topology(devices, by_uuid),
-            cpu_count=os.cpu_count(),
-            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            cpu_count=len(cpus),
+            memory_bytes=memory,
+            numa=read_numa(cpus, memory, self._sys),
             driver_version=self._ask(self._nvml.nvmlSystemGetDriverVersion),
             cuda_version=_cuda_text(self._ask(self._nvml.nvmlSystemGetCudaDriverVersion)),
         )

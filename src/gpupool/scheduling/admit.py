@@ -14,6 +14,7 @@ from dataclasses import replace
 from gpupool.model.catalogue import CATALOGUE
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Amount, Branch
+from gpupool.scheduling import refusal_near
 from gpupool.scheduling.fairness import room
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
@@ -43,7 +44,8 @@ def judge(
     free = Free(cards)
     fit = Fit(shape, free)
     tree = Tree({tenant_name: tenant}, cohorts or {}, pool_size(cards))
-    said = never(fit, free, known_models, memory_typed) or beyond(tree, tenant_name, tree.ask(shape, _least(fit)))
+    said = never(fit, free, known_models, memory_typed) or refusal_near.never(fit, free)
+    said = said or beyond(tree, tenant_name, tree.ask(shape, _least(fit)))
     return said and replace(said, nearest=near(shape, free, room(tree, tenant_name)).best(shape))
 
 

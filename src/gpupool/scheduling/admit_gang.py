@@ -76,6 +76,10 @@ def emptied(cards: Cards) -> Cards:
     hosts = cards.hosts
     if hosts is not None:
         hosts = replace(hosts, free_cpu_milli=hosts.cpu_milli.copy(), free_memory_bytes=hosts.memory_bytes.copy())
+        numa = hosts.numa
+        if numa is not None:
+            numa = replace(numa, free_cpu_milli=numa.cpu_milli.copy(), free_memory_bytes=numa.memory_bytes.copy())
+            hosts = replace(hosts, numa=numa)
     return replace(
         cards,
         status=np.full(len(cards), CARD_STATUS.index(CardStatus.OPEN), dtype=np.int64),

@@ -240,6 +240,8 @@ def tried_on(
         changed = np.flatnonzero((columns.milli != free.milli) | (columns.sizes != free.size))
         free.set(changed, columns.milli[changed], columns.sizes[changed])
         hosts = np.flatnonzero((columns.cpu_milli != free.cpu_milli) | (columns.host_bytes != free.host_bytes))
+        then = columns.cpu_milli[hosts] - free.cpu_milli[hosts], columns.host_bytes[hosts] - free.host_bytes[hosts]
+        free.set_numa(free.numa.widened(hosts, *then))
         free.set_hosts(hosts, columns.cpu_milli[hosts], columns.host_bytes[hosts])
         return attempt()
     finally:

@@ -13,15 +13,16 @@ import numpy as np
 
 from gpupool.model.claim import Shape
 from gpupool.model.partition import Placement as Place
-from gpupool.scheduling import policies
+from gpupool.scheduling import near, policies
 from gpupool.scheduling.copies import Copies
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free, Recut
+from gpupool.scheduling.numa import Division
 from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_partitions import Cuts
 from gpupool.scheduling.score_topology import LinkedSets
-from gpupool.scheduling.snapshot import Cards, Ints, Running, Snapshot
+from gpupool.scheduling.snapshot import Cards, Hosts, Ints, Running, Snapshot
 
 _REMEMBERED = 256
 """Shapes whose copies are kept."""
@@ -40,6 +41,16 @@ class _Heard(NamedTuple):
     shape: Shape
     node: int
     taken: bool
+
+
+class Took(NamedTuple):
+    """What goes with the seats of a claim: of partitions its pieces, and the NUMA nodes that it has something of."""
+
+    places: tuple[Place, ...] = ()
+    numa: Division | None = None
+
+
+NOTHING = Took()
 
 
 class Board:
@@ -68,7 +79,15 @@ class Board:
             cpu, memory = cards.hosts.free_cpu_milli, cards.hosts.free_memory_bytes
             nodes = np.flatnonzero((free.cpu_milli != cpu) | (free.host_bytes != memory))
             free.set_hosts(nodes, cpu[nodes], memory[nodes])
+            self._follow_numa(cards.hosts)
         return self
+
+    def _follow_numa(self, hosts: Hosts) -> None:
+        numa, now = self.free.numa, hosts.numa
+        if now is not None:
+            cpu, size = now.free_cpu_milli - numa.cpu_milli, now.free_memory_bytes - numa.host_bytes
+            at = np.flatnonzero((cpu != 0) | (size != 0))
+            self.free.set_numa(Division(at, cpu[at], size[at]))
 
     # --- what is remembered -----------------------------------------------------------------
 
@@ -90,7 +109,7 @@ class Board:
     def choose(self, ranking: Ranking, node: int) -> Ints:
         """Rows of the node's cards, best first; where links have a say, exactly as many as the claim takes."""
         linked = self.linked.choose(ranking.fit, node)
-        return ranking.choose(node) if linked is None else linked
+        return near.order(self.free, ranking.fit, ranking.choose(node)) if linked is None else linked
 
     # --- trials -----------------------------------------------------------------------------
 
@@ -113,14 +132,19 @@ class Board:
         """End that trial and leave what it did; the one around it can still undo it."""
         self.free.keep(mark.free)
 
-    def take(self, fit: Fit, node: int, rows: Ints) -> tuple[Place, ...]:
-        """The claim takes its seats on these cards; of partitions, the pieces that it takes."""
+    def take(self, fit: Fit, node: int, rows: Ints) -> Took:
+        """The claim takes its seats on these cards."""
         shape = fit.shape
         places = self.cuts.places(shape.profile, rows) if shape.profile is not None else ()
-        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes, places)
+        took = Took(places, self.divide(shape, node, rows))
+        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes, *took)
         self.rater.took(shape, node)
         self._heard.append(_Heard(shape, node, taken=True))
-        return places
+        return took
+
+    def divide(self, shape: Shape, node: int, rows: Ints) -> Division | None:
+        """From which NUMA nodes a claim on these cards would have its processors and main memory now."""
+        return self.free.numa.divide(node, rows, shape.cpu_milli, shape.host_bytes)
 
     def release(self, running: Running) -> None:
         """What it would be if this job had ended."""
@@ -130,17 +154,18 @@ class Board:
         node = int(self.free.cards.node[rows[0]])
         shape, sizes = running.shape, np.array(running.sizes, dtype=np.int64)
         milli = running.milli[0]
-        self.free.give(node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes, running.places)
+        held = self.free.numa.held(node, running.numa)
+        self.free.give(node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes, running.places, held)
         self.rater.gave(shape, node)
         self._heard.append(_Heard(shape, node, taken=False))
 
-    def hold(self, shape: Shape, node: int, rows: Ints, sizes: Ints, places: tuple[Place, ...] = ()) -> None:
+    def hold(self, shape: Shape, node: int, rows: Ints, sizes: Ints, took: Took = NOTHING) -> None:
         """Out of reach for others; what is still in use on these cards is then less than nothing free."""
-        self.free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, places)
+        self.free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, *took)
 
-    def lift(self, shape: Shape, node: int, rows: Ints, sizes: Ints, places: tuple[Place, ...] = ()) -> None:
+    def lift(self, shape: Shape, node: int, rows: Ints, sizes: Ints, took: Took = NOTHING) -> None:
         """The exact opposite of `hold`."""
-        self.free.give(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, places)
+        self.free.give(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, *took)
 
     # --- beginnings -------------------------------------------------------------------------
 
@@ -169,7 +194,7 @@ _LISTS = ("uuids", "models", "nodes", "node_labels", "links")
 
 def _columns(cards: Cards) -> list[Ints]:
     """What does not change while a pool has the same cards, open or closed as they are."""
-    hosts = [] if cards.hosts is None else [cards.hosts.cpu_milli, cards.hosts.memory_bytes]
+    hosts = [] if cards.hosts is None else _of_hosts(cards.hosts)
     levels = [level.of_node for level in cards.levels]
     return [np.array([len(hosts), len(levels)]), cards.model, cards.node, cards.status, cards.memory_bytes] + (
         hosts + levels
@@ -186,3 +211,10 @@ def _recut(free: Free, cards: Cards) -> list[Recut]:
     changed = [(row, cut.taken) for row, cut in cards.cuts.items() if free.cuts[row].taken != cut.taken]
     gone = [(row, piece, False) for row, _ in changed for piece in free.cuts[row].taken]
     return gone + [(row, piece, True) for row, taken in changed for piece in taken]
+
+
+def _of_hosts(hosts: Hosts) -> list[Ints]:
+    numa, whole = hosts.numa, [hosts.cpu_milli, hosts.memory_bytes]
+    if numa is None:
+        return whole
+    return [*whole, numa.node, numa.number, numa.cpu_milli, numa.memory_bytes, numa.of_card]

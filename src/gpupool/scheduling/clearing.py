@@ -151,7 +151,10 @@ class Clearing:
         mark = self._work.mark()
         for n in gone:
             self._work.release(self._candidates[n].jobs)
-        roomy = bool(self._work.fit(shape).roomy[node])
+        fit = self._work.fit(shape)
+        roomy = bool(fit.roomy[node])
+        if roomy and shape.within.required is not None:
+            roomy = bool(self._work.together(fit, np.arange(len(fit.roomy)) == node)[node])
         self._work.rollback(mark)
         return roomy
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpupool.scheduling import near
 from gpupool.scheduling.feasible import FITS, Fit, places_on
 from gpupool.scheduling.free import UNLIMITED, Free
 from gpupool.scheduling.snapshot import Ints
@@ -31,6 +32,9 @@ class Copies:
     def _count(self, nodes: Ints) -> None:
         if len(nodes):
             found = np.minimum(self._on_cards(nodes), self._on_host(nodes))
+            if near.required(self._fit.shape):
+                usable = np.ones(len(self._free.cards), dtype=np.bool_)
+                found = np.minimum(found, near.copies(self._fit, self._free, usable)[nodes])
             self._by_node[nodes] = np.where(self._fit.roomy[nodes], found, 0)
 
     def _on_cards(self, nodes: Ints) -> Ints:

@@ -181,7 +181,7 @@ class Run:
             return Muster(self.work, waiting.tenant, asked).gather() if due else []
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
-        return placement(self.snapshot, self.work.board.rater, job, seated, gang)
+        return placement(self.snapshot, self.work.free, self.work.board.rater, job, seated, gang)
 
 
 def _gangs(snapshot: Snapshot, roster: Roster) -> dict[str, Missing]:

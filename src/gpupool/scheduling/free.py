@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gpupool.base.units import WHOLE
 from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.kernel import Places, kernel_for
+from gpupool.scheduling.numa import Division, Numa
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
 UNLIMITED = 1 << 62
@@ -50,10 +51,13 @@ class _Step(NamedTuple):
     cpu_milli: int
     host_bytes: int
     recut: tuple[Recut, ...] = ()
+    numa: Division | None = None
 
 
 class Free:
     """Free compute and memory by card (`milli`, `size`), of the host by node (`cpu_milli`, `host_bytes`).
+
+    `numa` has the host's by NUMA node, where that is known; it follows what is taken and given with a `Division`.
 
     `rank` is a permutation of the nodes that decides ties: the lowest wins. By default it mixes the nodes' places in
     the snapshot, so that names play no part in it and neighbours in a list (often one kind of machine) do not follow
@@ -67,6 +71,7 @@ class Free:
         self.milli = cards.free_milli.copy()
         self.size = cards.free_bytes.copy()
         self.cpu_milli, self.host_bytes = _free_of_hosts(cards)
+        self.numa = Numa(cards)
         self.open = cards.status == CARD_STATUS.index(CardStatus.OPEN)
         """To shares and whole claims; what is in partition mode is for partitions alone."""
         self.open[np.fromiter(cards.cuts, dtype=np.int64)] = False
@@ -137,12 +142,14 @@ class Free:
         cpu_milli: int = 0,
         host_bytes: int = 0,
         places: tuple[Place, ...] = (),
+        numa: Division | None = None,
     ) -> None:
         """Hold that much on each of these cards of the node, and of its processors and main memory.
 
-        `places`: for partitions, which piece of each card.
+        `places`: for partitions, which piece of each card. `numa`: how it is divided over the host's NUMA nodes.
         """
-        self._change(_Step(node, rows, -milli, -sizes, -cpu_milli, -host_bytes, _recut(rows, places, taken=True)))
+        recut = _recut(rows, places, taken=False)
+        self._change(_undone(_Step(node, rows, milli, sizes, cpu_milli, host_bytes, recut, numa)))
 
     def give(
         self,
@@ -153,9 +160,11 @@ class Free:
         cpu_milli: int = 0,
         host_bytes: int = 0,
         places: tuple[Place, ...] = (),
+        numa: Division | None = None,
     ) -> None:
         """Give back what was taken with the same arguments."""
-        self._change(_Step(node, rows, milli, sizes, cpu_milli, host_bytes, _recut(rows, places, taken=False)))
+        recut = _recut(rows, places, taken=False)
+        self._change(_Step(node, rows, milli, sizes, cpu_milli, host_bytes, recut, numa))
 
     def recut(self, changes: Iterable[Recut]) -> None:
         """Pieces that are taken or given back, and nothing else."""
@@ -178,6 +187,13 @@ class Free:
         for node, cpu, host in more:
             if cpu or host:
                 self._change(_Step(int(node), none, 0, 0, int(cpu), int(host)))
+
+    def set_numa(self, more: Division) -> None:
+        """So much more is free of these NUMA nodes, nothing of their hosts: those are told by `set_hosts`."""
+        none, of = np.zeros(0, dtype=np.int64), self.numa.known.node[more.at]
+        for node in np.unique(of):
+            mine = Division(*(column[of == node] for column in more))
+            self._change(_Step(int(node), none, 0, 0, 0, 0, numa=mine))
 
     # --- trials ---------------------------------------------------------------------------
 
@@ -231,6 +247,8 @@ class Free:
         if step.cpu_milli or step.host_bytes:
             self.cpu_milli[step.node] += step.cpu_milli
             self.host_bytes[step.node] += step.host_bytes
+        if step.numa is not None:
+            self.numa.add(step.numa)
         if len(self._changes) >= max(_LEAST_KEPT, 4 * len(self.cards.nodes)):
             self._forget()
         if isinstance(step.node, np.ndarray):
@@ -269,7 +287,8 @@ def mixed_order(nodes: int) -> Ints:
 
 def _undone(step: _Step) -> _Step:
     recut = tuple((row, place, not taken) for row, place, taken in step.recut) if step.recut else ()
-    return _Step(step.node, step.rows, -step.milli, -step.sizes, -step.cpu_milli, -step.host_bytes, recut)
+    numa = None if step.numa is None else -step.numa
+    return _Step(step.node, step.rows, -step.milli, -step.sizes, -step.cpu_milli, -step.host_bytes, recut, numa)
 
 
 def _recut(rows: Ints, places: tuple[Place, ...], *, taken: bool) -> tuple[Recut, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupool.model.claim import Shape
+from gpupool.scheduling import near
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
@@ -68,8 +69,14 @@ def free_beside_kept(snapshot: Snapshot) -> Free:
     free = Free(snapshot.cards)
     for kept in snapshot.kept:
         rows = np.array(kept.rows, dtype=np.int64)
-        free.take(int(snapshot.cards.node[rows[0]]), rows, kept.shape.held_milli, np.array(kept.sizes))
+        take(free, kept.shape, int(snapshot.cards.node[rows[0]]), rows, np.array(kept.sizes))
     return free
+
+
+def take(free: Free, shape: Shape, node: int, rows: Ints, sizes: Ints) -> None:
+    """Seats with the processors and the main memory that go with them, from the NUMA nodes that are near."""
+    numa = free.numa.divide(node, rows, shape.cpu_milli, shape.host_bytes)
+    free.take(node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, numa=numa)
 
 
 class Mover:
@@ -173,12 +180,14 @@ class Mover:
     def _lift(self, place: int) -> None:
         job, rows = self.jobs[place], self.rows[place]
         sizes = np.array(job.sizes, dtype=np.int64)
-        shape = job.shape
-        self.free.give(self._node_of(place), rows, job.milli[0], sizes, shape.cpu_milli, shape.host_bytes)
+        shape, node = job.shape, self._node_of(place)
+        numa = self.free.numa.held(node, job.numa)
+        self.free.give(node, rows, job.milli[0], sizes, shape.cpu_milli, shape.host_bytes, numa=numa)
 
     def _set_down(self, place: int) -> Move | None:
-        takes, count = self.takes(place), self.jobs[place].shape.count
-        found = self._best(takes, count, np.flatnonzero((self.free.count_by_node(takes) >= count) & ~self.cleared))
+        fit, takes = self.fit(self.jobs[place].shape), self.takes(place)
+        enough = self.free.count_by_node(takes) >= fit.shape.count
+        found = self._best(fit, takes, np.flatnonzero(enough & ~self.cleared))
         return None if found is None else self.seat(place, *found)
 
     def takes(self, place: int) -> Bools:
@@ -190,8 +199,7 @@ class Mover:
     def seat(self, place: int, node: int, rows: Ints) -> Move:
         """Take these cards, which were found to fit, for the job. Gives nothing back of where it was."""
         job, came_from, left = self.jobs[place], self._node_of(place), self.rows[place]
-        shape, fit = job.shape, self.fit(job.shape)
-        self.free.take(node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes)
+        take(self.free, job.shape, node, rows, self.fit(job.shape).need[rows])
         self._note(place, rows)
         return Move(
             job.job,
@@ -210,21 +218,20 @@ class Mover:
             self._fits[shape] = known = Fit(shape, self.free)
         return known.refresh(self.free)
 
-    def _best(self, takes: Bools, count: int, nodes: Ints) -> tuple[int, Ints] | None:
+    def _best(self, fit: Fit, takes: Bools, nodes: Ints) -> tuple[int, Ints] | None:
         """Where the job breaks no block, on the fullest node; None where every place would break one."""
         room = np.where(self.free.grid(nodes) > 0, self.free.grid(nodes), 0).sum(axis=1)
         for node in nodes[np.argsort(room, kind="stable")]:
-            rows = self._tightest(takes, count, int(node))
-            if not self._breaks_block(int(node), rows):
+            rows = self._tightest(fit, takes, int(node))
+            if len(rows) == fit.shape.count and not self._breaks_block(int(node), rows):
                 return int(node), rows
         return None
 
-    def _tightest(self, takes: Bools, count: int, node: int) -> Ints:
+    def _tightest(self, fit: Fit, takes: Bools, node: int) -> Ints:
         rows = self.free.of_node(node)
         rows = rows[takes[rows]]
         order = np.lexsort((self.free.size[rows], self.free.untouched(rows), self.free.milli[rows]))
-        tightest: Ints = rows[order][:count]
-        return tightest
+        return near.order(self.free, fit, rows[order])[: fit.shape.count]
 
     def _breaks_block(self, node: int, rows: Ints) -> bool:
         whole, block = int(self._whole(self.free.of_node(node)).sum()), self.block(node)

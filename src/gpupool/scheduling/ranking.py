@@ -7,6 +7,7 @@ nodes that changed since. A decision is then one look for the highest score.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import numpy as np
 
@@ -34,8 +35,11 @@ class Ranking:
         self.fit.refresh(self._free)
         return self
 
-    def best(self, among: Bools | None = None) -> int | None:
-        """The feasible node with the highest score (only nodes in `among`), None where there is none."""
+    def best(self, among: Bools | None = None, wished: Callable[[Ints], Bools] | None = None) -> int | None:
+        """The feasible node with the highest score (only nodes in `among`), None where there is none.
+
+        Of equals the first for which `wished` says yes, the first of all where it does for none.
+        """
         self._mend()
         scores = self._scores
         if among is not None:
@@ -45,6 +49,10 @@ class Ranking:
         at = int(scores.argmax()) if len(scores) else -1
         if at < 0 or scores[at] == NOT_FEASIBLE:
             return None
+        if wished is not None:
+            alike = self._free.order[np.flatnonzero(scores == scores[at])]
+            liked = alike[wished(alike)]
+            return int((liked if len(liked) else alike)[0])
         return int(self._free.order[at])
 
     def choose(self, node: int) -> Ints:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpupool.base.fairness import jain
 from gpupool.model.claim import Sharing
+from gpupool.scheduling import near
 from gpupool.scheduling.move_limits import Limits, Spent
 from gpupool.scheduling.moves import Move, Mover, is_movable, lost_seconds
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
@@ -162,7 +163,9 @@ class _Balance:
     def _least_loaded(self, place: int, row: int) -> int | None:
         """The card of the row's model, in use unless others may be used, that takes the job beside all that runs."""
         free, model = self.mover.free, self.mover.snapshot.cards.model
-        takes = self.mover.takes(place) & (model == model[row])
+        takes, fit = self.mover.takes(place) & (model == model[row]), self.mover.fit(self.mover.jobs[place].shape)
+        if near.required(fit.shape):
+            takes &= near.cards(fit, free)
         if not self._use_free_cards:
             takes &= self.load > 0
         takes[row] = False

@@ -20,11 +20,13 @@ import numpy.typing as npt
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Gang
+from gpupool.model.numa import NumaPart
 from gpupool.model.partition import PartitionProfile
 from gpupool.model.partition import Placement as Place
 from gpupool.model.quota import WEIGHT, Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.model.topology import Topology
+from gpupool.scheduling.numa_nodes import NumaNodes
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -52,6 +54,7 @@ class Hosts:
     memory_bytes: Ints
     free_cpu_milli: Ints
     free_memory_bytes: Ints
+    numa: NumaNodes | None = None
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ class Running:
     """It was told to give its seats back to this job or gang, and is still saving its work."""
     places: tuple[Place, ...] = ()
     """Of partitions, which piece of each of `rows`."""
+    numa: tuple[NumaPart, ...] = ()
+    """What it has of its node's NUMA nodes."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +279,8 @@ class Placement:
     """What decided it, in a few words, for `show` and `explain`."""
     gang: str = ""
     """Placements of one gang are written together or not at all."""
+    numa: tuple[NumaPart, ...] = ()
+    """Where its processors and main memory come from; nothing where it asks for none or nothing is known."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import Group
 from gpupool.model.quota import Amount
-from gpupool.scheduling import refusal, refusal_gang
+from gpupool.scheduling import refusal, refusal_gang, refusal_near
 from gpupool.scheduling.feasible import cheapest_bytes
 from gpupool.scheduling.gang import Missing, Path, least_amount, room_by_role
 from gpupool.scheduling.snapshot import ClassKey, Waiting
@@ -83,7 +83,8 @@ class Verdicts:
     def _shape(self, shape: Shape) -> Rejection | None:
         fit = self._work.fit(shape)
         if fit.roomy.any():
-            return None
+            together = self._work.together(fit, fit.roomy).any()
+            return None if together else refusal_near.not_now(fit, self._work.free)
         return refusal.never(fit, self._work.free) or refusal.not_now(fit, self._work.free)
 
     def _gang(self, asked: Missing) -> Rejection | None:

@@ -5,8 +5,8 @@ The steps that placing, gangs, keeping and preemption are made of; which of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,9 @@ from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.partition import Placement as Place
 from gpupool.model.quota import Amount
-from gpupool.scheduling.board import Board
+from gpupool.model.topology import LinkKind
+from gpupool.scheduling import near
+from gpupool.scheduling.board import NOTHING, Board, Took
 from gpupool.scheduling.board import Mark as BoardMark
 from gpupool.scheduling.domains import depth_of, ladder
 from gpupool.scheduling.feasible import FITS, Fit, roomy_nodes
@@ -39,7 +41,12 @@ class Seated:
     rows: Ints
     sizes: Ints
     choice: int
-    places: tuple[Place, ...] = ()
+    took: Took = NOTHING
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Of partitions, which piece of each card."""
+        return self.took.places
 
 
 class Mark(NamedTuple):
@@ -90,15 +97,17 @@ class Work:
             return None
         room, closed = self.quotas.room(tenant).size, self.quotas.closed(tenant)
         ranking = self.board.ranking(kept)
-        nodes = self._nodes(ranking.fit, room, _outside(closed, ranking.fit, self.free, among))
+        nodes = self._nodes(ranking.fit, room, _outside(closed, ranking.fit, self.free, among), closed)
         if not nodes.any():  # scores are mended when somebody needs them
             return None
-        node = ranking.best(None if nodes is ranking.fit.roomy else nodes)
+        node = ranking.best(None if nodes is ranking.fit.roomy else nodes, self._wished(ranking.fit))
         if node is None:
             return None
         rows = affordable(self._order(ranking, node, closed), ranking.fit, room)
-        places = self.board.take(ranking.fit, node, rows)
-        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)), places)
+        if len(rows) < shape.count:  # the node's cards that the claim may have are not near enough together
+            return None
+        took = self.board.take(ranking.fit, node, rows)
+        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)), took)
         self.quotas.take(tenant, rows, shape.held_milli, seated.sizes)
         return seated
 
@@ -111,14 +120,15 @@ class Work:
     def hold(self, seated: Iterable[Seated]) -> None:
         """Nobody who comes later in this cycle gets these seats, also where others have not left them yet."""
         for one in seated:
-            self.board.hold(one.shape, one.node, one.rows, one.sizes, one.places)
+            self.board.hold(one.shape, one.node, one.rows, one.sizes, one.took)
             self._held.append(one)
 
     def hold_for(self, kept: Kept) -> None:
         """Nobody but this job gets these seats."""
         rows = np.array(kept.rows, dtype=np.int64)
         node = int(self.snapshot.cards.node[rows[0]])
-        self._kept[kept.job] = Seated(kept.shape, node, rows, np.array(kept.sizes, dtype=np.int64), 1)
+        sizes, numa = np.array(kept.sizes, dtype=np.int64), self.board.divide(kept.shape, node, rows)
+        self._kept[kept.job] = Seated(kept.shape, node, rows, sizes, 1, Took((), numa))
         self.hold([self._kept[kept.job]])
 
     def seat_kept(self, tenant: str, job: str) -> Seated | None:
@@ -127,18 +137,20 @@ class Work:
         if seated is None:
             return None
         self._held.remove(seated)
-        self.board.lift(seated.shape, seated.node, seated.rows, seated.sizes)
+        self.board.lift(seated.shape, seated.node, seated.rows, seated.sizes, seated.took)
         fit = self.fit(seated.shape)
         if (fit.why[seated.rows] != FITS).any() or not self.covers(tenant, seated.shape, self.least(seated.shape)):
             return None
-        self.board.take(fit, seated.node, seated.rows)
+        if len(near.order(self.free, fit, seated.rows)) < len(seated.rows):
+            return None
+        took = self.board.take(fit, seated.node, seated.rows)
         self.quotas.take(tenant, seated.rows, seated.shape.held_milli, seated.sizes)
-        return seated
+        return replace(seated, took=took)
 
     def lift(self) -> None:
         """Show again what is held."""
         for one in self._held:
-            self.board.lift(one.shape, one.node, one.rows, one.sizes, one.places)
+            self.board.lift(one.shape, one.node, one.rows, one.sizes, one.took)
         self._held.clear()
         self._kept.clear()
 
@@ -159,14 +171,28 @@ class Work:
         if closed is None or not closed[self.free.of_node(node)].any():
             return self.board.choose(ranking, node)
         rows = ranking.choose(node)
-        return rows[~closed[rows]]
+        return near.order(self.free, ranking.fit, rows[~closed[rows]])
 
-    def _nodes(self, fit: Fit, room: int | None, among: Bools | None) -> Bools:
+    def _nodes(self, fit: Fit, room: int | None, among: Bools | None, closed: Bools | None) -> Bools:
         """Where the claim may go: within the quota's rest, on the nodes asked for, as near together as it requires."""
         nodes = roomy_nodes(fit, self.free, room)
-        if among is not None:
-            nodes = nodes & among
+        return self.together(fit, nodes if among is None else nodes & among, closed)
+
+    def _wished(self, fit: Fit) -> Callable[[Ints], Bools] | None:
+        """Which nodes can hold the claim as near together inside as it wishes; None where it wishes nothing there."""
+        level, shape = fit.shape.within.preferred, fit.shape
+        if level is None or depth_of(self.levels, level):
+            return None
+        if level == LinkKind.NUMA and near.concerns(self.free, shape):
+            return lambda nodes: near.copies(fit, self.free, self.free.open)[nodes] > 0
+        return (lambda nodes: self.board.linked.nodes(fit, nodes, level)) if shape.count > 1 else None
+
+    def together(self, fit: Fit, nodes: Bools, closed: Bools | None = None) -> Bools:
+        """Those of the nodes on which the claim's cards can be as near together as it requires."""
         level = fit.shape.within.required
+        if near.required(fit.shape):
+            open_ = np.ones(len(self.free.cards), dtype=np.bool_) if closed is None else ~closed
+            return nodes & (near.copies(fit, self.free, open_) > 0)
         if level is None or fit.shape.count <= 1 or depth_of(self.levels, level):
             return nodes
         linked, asked = np.zeros_like(nodes), np.flatnonzero(nodes)
@@ -196,7 +222,7 @@ def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:
     return np.array(chosen, dtype=np.int64)
 
 
-def placement(snapshot: Snapshot, rater: Rater, job: str, seated: Seated, gang: str = "") -> Placement:
+def placement(snapshot: Snapshot, free: Free, rater: Rater, job: str, seated: Seated, gang: str = "") -> Placement:
     """What the ledger is to write."""
     cards, milli = snapshot.cards, seated.shape.held_milli
     places: Iterable[Place | None] = seated.places or [None] * len(seated.rows)
@@ -205,7 +231,7 @@ def placement(snapshot: Snapshot, rater: Rater, job: str, seated: Seated, gang: 
     generations = tuple(cards.generation[seated.rows].tolist())
     name = cards.nodes[seated.node]
     why = _why(rater, name, seated.choice, len(seats)) if not seated.places else _why_cut(name, seated)
-    return Placement(job, name, seats, generations, why, gang)
+    return Placement(job, name, seats, generations, why, gang, free.numa.parts(seated.took.numa))
 
 
 def _why(rater: Rater, node: str, choice: int, seats: int) -> str:

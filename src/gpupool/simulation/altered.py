@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpupool.model.quota import Amount
+from gpupool.scheduling.numa_nodes import NumaNodes
 from gpupool.scheduling.snapshot import Bools, Cards, Hosts, Ints, Level, Running, Snapshot
 from gpupool.simulation.trace import Node
 from gpupool.simulation.world import columns_of
@@ -52,7 +53,7 @@ def _moved(one: Running, place: Ints) -> Running:
 def _cut(cards: Cards, keep: Bools, rows: Bools) -> Cards:
     number = np.cumsum(keep) - 1
     kept = np.flatnonzero(keep).tolist()
-    hosts = cards.hosts and Hosts(*(column[keep] for column in _of_hosts(cards.hosts)))
+    hosts = None if cards.hosts is None else _cut_hosts(cards.hosts, keep, rows)
     return replace(
         cards,
         uuids=_chosen(cards.uuids, np.flatnonzero(rows).tolist()),
@@ -65,10 +66,29 @@ def _cut(cards: Cards, keep: Bools, rows: Bools) -> Cards:
         free_milli=cards.free_milli[rows],
         free_bytes=cards.free_bytes[rows],
         generation=cards.generation[rows],
-        hosts=hosts or None,
+        hosts=hosts,
         levels=tuple(replace(level, of_node=level.of_node[keep]) for level in cards.levels),
         links={int(number[node]): links for node, links in cards.links.items() if keep[node]},
         cuts={int(np.count_nonzero(rows[:row])): cut for row, cut in cards.cuts.items() if rows[row]},
+    )
+
+
+def _cut_hosts(hosts: Hosts, keep: Bools, rows: Bools) -> Hosts:
+    cpu, size, free_cpu, free_size = (column[keep] for column in _of_hosts(hosts))
+    return Hosts(cpu, size, free_cpu, free_size, hosts.numa and _cut_numa(hosts.numa, keep, rows))
+
+
+def _cut_numa(numa: NumaNodes, keep: Bools, rows: Bools) -> NumaNodes:
+    there = keep[numa.node]
+    number, place = np.cumsum(keep) - 1, np.append(np.cumsum(there) - 1, -1)
+    return NumaNodes(
+        number[numa.node[there]],
+        numa.number[there],
+        numa.cpu_milli[there],
+        numa.memory_bytes[there],
+        numa.free_cpu_milli[there],
+        numa.free_memory_bytes[there],
+        of_card=place[numa.of_card[rows]],
     )
 
 
@@ -98,7 +118,10 @@ def _more_hosts(hosts: Hosts, more: Cards) -> Hosts:
     plenty = np.full(len(more.nodes), _PLENTY, dtype=np.int64)
     added = Hosts(plenty, plenty, plenty, plenty) if more.hosts is None else more.hosts
     pairs = zip(_of_hosts(hosts), _of_hosts(added), strict=True)
-    return Hosts(*(_both(first, second) for first, second in pairs))
+    cpu, size, free_cpu, free_size = (_both(first, second) for first, second in pairs)
+    unknown = np.full(len(more), -1, dtype=np.int64)
+    numa = hosts.numa and replace(hosts.numa, of_card=_both(hosts.numa.of_card, unknown))
+    return Hosts(cpu, size, free_cpu, free_size, numa)
 
 
 def _of_hosts(hosts: Hosts) -> tuple[Ints, Ints, Ints, Ints]:

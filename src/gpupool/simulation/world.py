@@ -63,6 +63,7 @@ class World:
             cards.hosts,
             free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
             free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
+            numa=cards.hosts.numa and cards.hosts.numa.copy(),
         )
         columns = (cards.free_milli.copy(), cards.free_bytes.copy(), cards.generation.copy())
         self._cuts = dict(cards.cuts)
@@ -157,6 +158,7 @@ class World:
             gang=key.gang,
             reservation=key.reservation,
             places=tuple(seat.partition for seat in placement.seats if seat.partition is not None),
+            numa=placement.numa,
         )
         job.node, job.starts = self._node[placement.node], job.starts + 1
         self.running[job.id] = job
@@ -193,6 +195,8 @@ class World:
         if self.cards.hosts is not None:
             self.cards.hosts.free_cpu_milli[job.node] -= sign * run.shape.cpu_milli
             self.cards.hosts.free_memory_bytes[job.node] -= sign * run.shape.host_bytes
+            if self.cards.hosts.numa is not None:
+                self.cards.hosts.numa.hold(job.node, run.numa, sign)
         more = Amount(sign * sum(run.milli), sign * sum(run.sizes))
         view = self.tenants[run.tenant]
         self.tenants[run.tenant] = replace(view, held=view.held + more)

@@ -39,6 +39,17 @@ class NodeIn(Wire):
     adopt: bool = Field(False, description="new cards of this node start adopted (simulated ones only)")
 
 
+class NumaOut(Wire):
+    """One NUMA node of a node: its processors as the kernel lists them, and what is free of it."""
+
+    number: int
+    cpus: str
+    cpu_milli: int
+    memory_bytes: int
+    free_cpu_milli: int
+    free_bytes: int
+
+
 class NodeOut(Wire):
     name: str
     ready: bool
@@ -48,6 +59,11 @@ class NodeOut(Wire):
     last_seen_ns: int
     devices: int
     generation: int
+    cpu_milli: int | None = Field(None, description="thousandths of processors; null: unknown")
+    host_bytes: int | None = Field(None, description="main memory; null: unknown")
+    free_cpu_milli: int | None = None
+    free_host_bytes: int | None = None
+    numa: list[NumaOut] = Field(default_factory=list, description="by NUMA node; empty: unknown")
 
 
 class ProcessOut(Wire):
@@ -112,6 +128,15 @@ class RunAs(Wire):
     name: str
 
 
+class NumaWork(Wire):
+    """What a job has of one NUMA node, and the processors of that."""
+
+    numa: int
+    cpus: str
+    cpu_milli: int
+    host_bytes: int
+
+
 class WorkOut(Wire):
     """An allocation that its node has to do something about, and what should be true of it."""
 
@@ -140,6 +165,9 @@ class WorkOut(Wire):
     max_seconds: int | None
     cpu_milli: int = Field(0, description="processors that its cgroup lets it use, in thousandths; 0: any")
     host_bytes: int = Field(0, description="main memory that its cgroup lets it use; 0: any")
+    numa: list[NumaWork] = Field(
+        default_factory=list, description="the NUMA nodes that its processors and main memory are of; empty: any"
+    )
     earlier_runs: int = Field(0, description="so often the job ran before and was sent back to wait")
     started: bool = Field(description="the server has already heard that this job started")
 

@@ -92,6 +92,14 @@ class SeatOut(Wire):
     memory_bytes: int
 
 
+class NumaPartOut(Wire):
+    """What a job has of one NUMA node of its node."""
+
+    numa: int
+    cpu_milli: int
+    host_bytes: int
+
+
 class JobUse(Wire):
     """What a job that runs uses, by its latest sample; null is unknown. Times and counts since it began."""
 
@@ -141,6 +149,7 @@ class JobOut(Wire):
     array_index: int | None = None
     cpu_milli: int = Field(0, description="thousandths of processors of its node")
     host_bytes: int = Field(0, description="main memory of its node")
+    numa: list[NumaPartOut] = Field(default_factory=list, description="of which NUMA nodes it has them; empty: unknown")
     within: WithinIn | None = None
     preemptible: bool = False
     requeue: bool = False

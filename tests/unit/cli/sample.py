@@ -7,8 +7,8 @@ from typing import Any
 
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
-from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, ProcessOut, ProcessUse, UsageOut
-from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, QueuedOut, SeatOut, SubmittedOut
+from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, NumaOut, ProcessOut, ProcessUse, UsageOut
+from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, NumaPartOut, QueuedOut, SeatOut, SubmittedOut
 from gpupool.wire.people import (
     PoolOut,
     QuotaNodeOut,
@@ -306,6 +306,13 @@ def room() -> CapacityOut:
     return CapacityOut(models=[h200, l40s], nodes=[], classes=[])
 
 
+def numa(number: int, cpus: str, free_cpu_milli: int, free_gib: int) -> NumaOut:
+    return NumaOut(
+        number=number, cpus=cpus, cpu_milli=32_000, memory_bytes=256 << 30, free_cpu_milli=free_cpu_milli,
+        free_bytes=free_gib << 30,
+    )  # fmt: skip
+
+
 def answers() -> dict[str, Any]:
     """What the sample pool says to GET, by path below /api/v1/."""
     array = {"name": "sweep.1", "array": "sweep", "array_index": 1, "count": 2, "submitted_ns": NOON}
@@ -330,15 +337,18 @@ def answers() -> dict[str, Any]:
     ]
     node = NodeOut(
         name="node-1", ready=True, simulated=True, labels={"rack": "r1"}, facts={"cgroups": "v2"},
-        last_seen_ns=NOW, devices=3, generation=1,
+        last_seen_ns=NOW, devices=3, generation=1, cpu_milli=64_000, host_bytes=512 << 30, free_cpu_milli=57_500,
+        free_host_bytes=480 << 30, numa=[numa(0, "0-15,32-47", 25_500, 224), numa(1, "16-31,48-63", 32_000, 256)],
     )  # fmt: skip
     who = WhoamiOut(
         user="alice", tenant="nlp", role="user", permissions=["read", "run"], unix_user="alice", local=True,
         quota=quota(), version="0.1.0", pool="p-0000000001",
     )  # fmt: skip
+    beside = {"cpu_milli": 6500, "host_bytes": 32 << 30}
     return {
         "jobs": jobs,
         "jobs/train": job("train", started_ns=NOON, ended_ns=NOON + 5 * 10**9, state="done", exit_code=0,
+                          **beside, numa=[NumaPartOut(numa=0, **beside)],
                           cpu_milliseconds=1234, max_rss_bytes=64 << 20),
         "jobs/big/explain": explained(),
         "queue": {"items": queued(), "next": None},
@@ -349,6 +359,7 @@ def answers() -> dict[str, Any]:
         "defrag/moves": {"moving": ["j-0000000001"], "ended": []},
         "capacity": room().model_dump(mode="json"),
         "devices/node-1:0": cards()[0],
+        "nodes": {"items": [node.model_dump(mode="json")], "next": None},
         "nodes/node-1": node.model_dump(mode="json"),
         "pool": pool(),
         "report": report(),

@@ -1,0 +1,131 @@
+"""NUMA nodes of one host: which processors and how much main memory are near each other. Pure facts.
+
+Lists of processors are written as the kernel writes them (`0-3,8`); see cpuset(7), "List format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+MOST_CPUS = 1 << 16
+"""No host has a processor of a higher number; a list that names one is no list."""
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    """`number` as the kernel counts; `cpus` are the processors that may be used there."""
+
+    number: int
+    cpus: tuple[int, ...]
+    memory_bytes: int
+
+
+class NumaPart(NamedTuple):
+    """What somebody holds of one NUMA node's processors and main memory."""
+
+    numa: int
+    cpu_milli: int
+    host_bytes: int
+
+
+@lru_cache(maxsize=1024)
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """The processors of a list, in order. Raises ValueError.
+
+    >>> parse_cpus("0-2,8"), parse_cpus("")
+    ((0, 1, 2, 8), ())
+    """
+    found: set[int] = set()
+    for part in text.strip().split(",") if text.strip() else ():
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last) if dash else int(first)
+        if not 0 <= low <= high < MOST_CPUS:
+            raise ValueError(f"{part!r} is no range of processors")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+def format_cpus(cpus: Collection[int]) -> str:
+    """The shortest list of these processors.
+
+    >>> format_cpus((8, 0, 1, 2))
+    '0-2,8'
+    """
+    return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in _runs(sorted(cpus)))
+
+
+def _runs(cpus: Iterable[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for cpu in cpus:
+        if runs and runs[-1][1] == cpu - 1:
+            runs[-1] = runs[-1][0], cpu
+        else:
+            runs.append((cpu, cpu))
+    return runs
+
+
+def evenly(numbers: Collection[int], cpu_count: int, memory_bytes: int) -> tuple[NumaNode, ...]:
+    """A host of which only the whole is known, cut into such NUMA nodes: processors in blocks, in their order.
+
+    >>> [node.cpus for node in evenly((0, 1), 4, 64)]
+    [(0, 1), (2, 3)]
+    """
+    count = len(numbers)
+    return tuple(
+        NumaNode(number, tuple(range(cpu_count * n // count, cpu_count * (n + 1) // count)), memory_bytes // count)
+        for n, number in enumerate(sorted(numbers))
+    )
+
+
+# What an agent tells of its host, in the facts of the node.
+
+
+def to_facts(nodes: Iterable[NumaNode]) -> list[dict[str, Any]] | None:
+    """Ready for JSON; None where nothing is known."""
+    return [
+        {"number": node.number, "cpus": format_cpus(node.cpus), "memory_bytes": node.memory_bytes} for node in nodes
+    ] or None
+
+
+def numa_of(facts: Mapping[str, Any]) -> tuple[NumaNode, ...]:
+    """What `to_facts` told of a node, by number; empty where it told nothing."""
+    told = facts.get("numa") or ()
+    found = (NumaNode(one["number"], parse_cpus(one["cpus"]), one["memory_bytes"]) for one in told)
+    return tuple(sorted(found, key=lambda node: node.number))
+
+
+def host_of(facts: Mapping[str, Any]) -> tuple[int, int] | None:
+    """A node's processors (in thousandths) and main memory; None where it says neither.
+
+    Those of its NUMA nodes where they are known: what is free of the host is so never more than of them together.
+    """
+    nodes = numa_of(facts)
+    if nodes:
+        return 1000 * sum(len(node.cpus) for node in nodes), sum(node.memory_bytes for node in nodes)
+    if "cpu_count" not in facts and "memory_bytes" not in facts:
+        return None
+    return 1000 * int(facts.get("cpu_count") or 0), int(facts.get("memory_bytes") or 0)
+
+
+# What is held, as it is kept in the ledger: [number, cpu_milli, host_bytes] of each NUMA node.
+
+
+def parts_of(rows: Iterable[Iterable[int]] | None) -> tuple[NumaPart, ...]:
+    """From the ledger's JSON."""
+    return tuple(NumaPart(*row) for row in rows or ())
+
+
+def added(some: Iterable[NumaPart], more: Iterable[NumaPart], sign: int = 1) -> tuple[NumaPart, ...]:
+    """Both together, by number; what is nothing then is left out.
+
+    >>> added([NumaPart(0, 500, 8), NumaPart(1, 100, 0)], [NumaPart(1, 100, 0)], -1)
+    (NumaPart(numa=0, cpu_milli=500, host_bytes=8),)
+    """
+    total = {part.numa: part for part in some}
+    for numa, cpu, size in more:
+        before = total.get(numa, NumaPart(numa, 0, 0))
+        total[numa] = NumaPart(numa, before.cpu_milli + sign * cpu, before.host_bytes + sign * size)
+    return tuple(part for _, part in sorted(total.items()) if part.cpu_milli or part.host_bytes)
