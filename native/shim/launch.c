@@ -100,6 +100,14 @@ static void set_limits(const struct spec *spec, int pipe)
             give_up(pipe, "limits", "cannot set resource limit %d", spec->limits[i].resource);
 }
 
+static void stay_near(const struct spec *spec, int pipe)
+{
+    if (spec->has_cpus && !near_keep_to(spec->cpus, SPEC_MAX_CPUS))
+        give_up(pipe, "processors", "cannot keep to the job's processors");
+    if (spec->has_memory_nodes)
+        near_prefer_memory_of(spec->memory_nodes, SPEC_MAX_NUMA);
+}
+
 static bool has_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -217,6 +225,7 @@ __attribute__((noreturn)) static void run_command(struct job *job, const struct 
         share = show_share(job, pipe);
     umask(spec->umask);
     set_limits(spec, pipe);
+    stay_near(spec, pipe);
     if (geteuid() == 0)
         become(spec, pipe);
     else

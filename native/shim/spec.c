@@ -117,6 +117,12 @@ static bool read_umask(struct spec *spec, const char *value)
     return true;
 }
 
+static bool read_list(char *value, bool *has, unsigned long *bits, size_t count)
+{
+    *has = true;
+    return near_read_list(value, bits, count);
+}
+
 static bool read_group(struct spec *spec, const char *value)
 {
     uint64_t id;
@@ -233,6 +239,10 @@ static int read_record(struct spec *spec, const char *key, char *value)
         return read_path(value, &spec->directory);
     if (strcmp(key, "umask") == 0)
         return read_umask(spec, value);
+    if (strcmp(key, "cpus") == 0)
+        return read_list(value, &spec->has_cpus, spec->cpus, SPEC_MAX_CPUS);
+    if (strcmp(key, "memory_nodes") == 0)
+        return read_list(value, &spec->has_memory_nodes, spec->memory_nodes, SPEC_MAX_NUMA);
     if (strcmp(key, "rlimit") == 0)
         return read_limit(spec, value);
     if (strcmp(key, "stdio") == 0)

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "near.h"
+
 #define SPEC_MAX_BYTES (4u * 1024 * 1024)
 #define SPEC_MAX_CGROUPS 16
 #define SPEC_MAX_DEVICES 512
@@ -16,6 +18,8 @@
 #define SPEC_MAX_SECONDS (100ull * 366 * 86400)
 #define SPEC_MAX_LOG_FILES 100
 #define SPEC_MIN_LOG_BYTES 4096
+#define SPEC_MAX_CPUS 65536
+#define SPEC_MAX_NUMA 1024
 
 enum { DEVICE_READ = 1, DEVICE_WRITE = 2, DEVICE_MKNOD = 4 };
 
@@ -48,6 +52,8 @@ struct spec {
     gid_t *groups;
     size_t group_count;
     mode_t umask;
+    bool has_cpus, has_memory_nodes;
+    unsigned long cpus[SPEC_MAX_CPUS / NEAR_WORD], memory_nodes[SPEC_MAX_NUMA / NEAR_WORD];
     struct limit limits[RLIM_NLIMITS];
     size_t limit_count;
     bool attach; /* stdio=attach, else stdio=log */

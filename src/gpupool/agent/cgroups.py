@@ -140,22 +140,24 @@ def job_cgroups(support: CgroupSupport, pool_id: str, job_id: str) -> tuple[str,
 CPU_PERIOD_MICROSECONDS: Final = 100_000
 
 
-def limit_host(paths: Iterable[str], cpu_milli: int, host_bytes: int) -> str:
+def limit_host(paths: Iterable[str], cpu_milli: int, host_bytes: int, cpus: str = "") -> str:
     """Hold a job's groups, made here when missing, to its part of the node; what cannot be held, in words.
 
-    0 is no limit. On v1 only memory has a hierarchy that jobs get a group in.
+    0 is no limit. On v1 only memory has a hierarchy that jobs get a group in. With `cpus` (a list as the kernel writes
+    it) a v2 group holds the job to these processors, which its supervisor asks for as well, so that it cannot undo that
+    itself. Memory is not bound (`cpuset.mems`): a job would be killed for want of it while other NUMA nodes have some.
     """
     wanted = {"memory": host_bytes, "cpu": cpu_milli}
-    done: set[str] = set()
+    controllers, done = [*wanted, *(["cpuset"] if cpus else [])], set[str]()
     for group in map(Path, paths):
         _require_ours(group)
         v2 = not (group.parent.parent / "tasks").exists()
         if v2:
-            for name in wanted:
+            for name in controllers:
                 _try_write(group.parent.parent / "cgroup.subtree_control", f"+{name}")
         group.parent.mkdir(mode=0o755, exist_ok=True)
         if v2:
-            for name in wanted:
+            for name in controllers:
                 _try_write(group.parent / "cgroup.subtree_control", f"+{name}")
         group.mkdir(mode=0o755, exist_ok=True)
         quota = f"{cpu_milli * CPU_PERIOD_MICROSECONDS // 1000} {CPU_PERIOD_MICROSECONDS}"
@@ -165,6 +167,8 @@ def limit_host(paths: Iterable[str], cpu_milli: int, host_bytes: int) -> str:
         ):
             if wanted[name] and _try_write(group / file, text):
                 done.add(name)
+        if v2 and cpus:
+            _try_write(group / "cpuset.cpus", cpus)
     words = {"memory": "main memory", "cpu": "processors"}
     left = [words[name] for name, amount in wanted.items() if amount and name not in done]
     verb = "is" if left == [words["memory"]] else "are"

@@ -41,6 +41,7 @@ class Bind:
 class JobSpec:
     """One job as the supervisor sees it. `job_id` must be unique on the host: orphans are known by it.
 
+    `cpus` and `memory_nodes` are lists as the kernel writes them: where it runs, and whose memory it prefers.
     `uid` and `gid` left out mean the supervisor's own. `limits` maps the lower-case name of a limit without RLIMIT_
     ("nofile", "core"). `device_deny` and `device_allow` hold rules like "c 195:1 rwm"; an exception in
     `device_allow` works on cgroup v2 only. `binds` are made after the share, in this order; a target directly beside
@@ -56,6 +57,8 @@ class JobSpec:
     gid: int | None = None
     groups: tuple[int, ...] = ()
     umask: int = 0o022
+    cpus: str | None = None
+    memory_nodes: str | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)
     stdio: Literal["log", "attach"] = "log"
     log_max_bytes: int = 16 * 1024 * 1024
@@ -79,6 +82,8 @@ _SINGLE: Final = {
     "cwd": "directory",
     "uid": "uid",
     "gid": "gid",
+    "cpus": "cpus",
+    "memory_nodes": "memory_nodes",
     "stdio": "stdio",
     "log_max_bytes": "log_max_bytes",
     "log_files": "log_files",

@@ -7,7 +7,7 @@ never as anybody else.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,9 +17,10 @@ from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
+from gpupool.model.numa import format_cpus, parse_cpus
 from gpupool.probes.contract import Probe
 from gpupool.probes.simulated import SimulatedProbe
-from gpupool.wire.fleet import ReportIn, WorkOut
+from gpupool.wire.fleet import NumaWork, ReportIn, WorkOut
 
 NO_LIMIT = -1
 ROOT_BASE = "/run/gpupool"
@@ -126,7 +127,32 @@ def check_account(work: WorkOut, settings: LaunchSettings) -> None:
         )
 
 
-def job_spec(work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroups: tuple[str, ...]) -> JobSpec:
+@dataclass(frozen=True)
+class Near:
+    """Where a job runs beside its cards; None is anywhere. `unheld` says what of it this host cannot give."""
+
+    cpus: str | None = None
+    memory_nodes: str | None = None
+    unheld: str = ""
+
+
+def near_cards(parts: Sequence[NumaWork], usable: Collection[int]) -> Near:
+    """All processors of the NUMA nodes that its own are of: how much of their time it has is its cgroup's to say.
+
+    Nothing is bound that need not be: all that is usable is no restriction, and memory is a preference.
+    """
+    listed = [parse_cpus(part.cpus) for part in parts if part.cpu_milli]
+    wanted = {cpu for cpus in listed for cpu in cpus}
+    here = wanted & set(usable)
+    numbers = [part.numa for part in parts if part.host_bytes]
+    unheld = f"processors {format_cpus(wanted)} of its NUMA node are not on this host" if wanted and not here else ""
+    keep = format_cpus(here) if here and here != set(usable) else None
+    return Near(keep, format_cpus(numbers) if numbers else None, unheld)
+
+
+def job_spec(
+    work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroups: tuple[str, ...], near: Near = Near()
+) -> JobSpec:
     """What the supervisor is to start. What the mechanism says wins over the caller's environment."""
     as_root = settings.uid == 0 and work.run_as is not None
     return JobSpec(
@@ -138,6 +164,8 @@ def job_spec(work: WorkOut, prepared: Prepared, settings: LaunchSettings, cgroup
         gid=work.run_as.gid if work.run_as and as_root else None,
         groups=tuple(work.run_as.groups) if work.run_as and as_root else (),
         umask=work.umask,
+        cpus=near.cpus,
+        memory_nodes=near.memory_nodes,
         limits={name: Limit(_limit(soft), _limit(hard)) for name, (soft, hard) in work.limits.items()},
         stdio="attach" if work.attached else "log",
         log_max_bytes=settings.log_max_bytes,

@@ -15,7 +15,7 @@ from gpupool.agent.crew import Crew
 from gpupool.agent.ending import STOP_GRACE_SECONDS, Ending
 from gpupool.agent.following import Following
 from gpupool.agent.held import Held, HeldTable, Phase, checkpoint_of, report_of
-from gpupool.agent.launch import check_account, job_spec
+from gpupool.agent.launch import Near, check_account, job_spec, near_cards
 from gpupool.agent.means import Means
 from gpupool.agent.supervisor import (
     AlreadyStarted,
@@ -31,6 +31,7 @@ from gpupool.agent.supervisor import (
 )
 from gpupool.base.errors import GpupoolError, NotFound
 from gpupool.mechanisms.registry import choose
+from gpupool.probes.numa import usable_cpus
 from gpupool.wire.fleet import WorkOut
 
 
@@ -99,8 +100,9 @@ class Starting:
             means.divide_for(held)
             means.fault("prepared")
             groups = means.cgroups_for(work.job)
-            spec = job_spec(work, prepared, means.settings, groups)
-            self._limit_host(held, work, groups)
+            near = near_cards(work.numa, usable_cpus())
+            spec = job_spec(work, prepared, means.settings, groups, near)
+            self._limit_host(held, work, groups, near)
             write_spec(held.directory, spec)
             means.fault("spec-written")
             status = start_once(held.directory)
@@ -111,11 +113,13 @@ class Starting:
         if work.want == "resize" and held.phase is Phase.RUNNING:
             self.resize(held, work)
 
-    def _limit_host(self, held: Held, work: WorkOut, groups: tuple[str, ...]) -> None:
-        """Where the job's cgroup cannot hold it to its processors and memory, that is told."""
-        unheld = limit_host(groups, work.cpu_milli, work.host_bytes) if work.cpu_milli or work.host_bytes else ""
-        if unheld:
-            self._means.report(held.report("noticed", work.generation, notice="host", reason=unheld))
+    def _limit_host(self, held: Held, work: WorkOut, groups: tuple[str, ...], near: Near) -> None:
+        """Where the job cannot be held to its processors and memory here, that is told."""
+        if not (work.cpu_milli or work.host_bytes):
+            return
+        unheld = limit_host(groups, work.cpu_milli, work.host_bytes, near.cpus or "")
+        if said := "; ".join(filter(None, (unheld, near.unheld))):
+            self._means.report(held.report("noticed", work.generation, notice="host", reason=said[:400]))
 
     def resize(self, held: Held, work: WorkOut) -> None:
         """Put another size in force. The server asks again until it is told, also after a kill at any line.

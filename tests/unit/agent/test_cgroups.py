@@ -179,6 +179,16 @@ def test_a_job_is_held_to_its_part_of_the_node_where_its_group_can_and_else_that
     assert limit_host([str(group)], 0, 0) == ""
 
 
+def test_a_v2_group_holds_a_job_to_its_processors_and_binds_no_memory(tmp_path: Path) -> None:
+    group = tmp_path / "gpupool-p1" / "j1"
+    group.mkdir(parents=True)
+    for name in ("memory.max", "cpu.max", "cpuset.cpus", "cpuset.mems"):
+        (group / name).touch()
+    assert limit_host([str(group)], 1500, 1 << 30, "0-3") == ""
+    assert (group / "cpuset.cpus").read_text() == "0-3"
+    assert (group / "cpuset.mems").read_text() == ""
+
+
 @pytest.mark.root
 def test_a_v1_group_takes_the_memory_limit(tmp_path: Path) -> None:
     support = detect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import random
 import resource
 import select
@@ -126,6 +127,39 @@ def test_umask_limits_and_directory_hold(jobs: Jobs, tmp_path: Path) -> None:
         "umask; ulimit -Sn; ulimit -Hn; ulimit -c; pwd", umask=0o27, limits=limits, directory=str(tmp_path)
     )
     assert output.decode().split() == ["0027", "77", "88", "0", str(tmp_path)]
+
+
+def test_the_command_runs_on_its_processors_alone_and_so_does_what_it_begins(jobs: Jobs) -> None:
+    for cpu in sorted(os.sched_getaffinity(0)):
+        _, output = jobs.shell("grep Cpus_allowed_list /proc/self/status; nproc", cpus=f"{cpu},65535")
+        assert output.decode().split() == ["Cpus_allowed_list:", str(cpu), "1"]
+
+
+def test_processors_that_are_not_there_are_said_and_nothing_runs(jobs: Jobs) -> None:
+    with pytest.raises(supervisor.FailedToStart, match="cannot keep to the job's processors") as caught:
+        jobs.shell("echo ran", cpus="65535")
+    assert caught.value.record is not None
+    assert caught.value.record.stage == "processors"
+
+
+def test_memory_is_taken_from_the_numa_nodes_asked_for_while_they_have_some(jobs: Jobs) -> None:
+    look = (
+        "import ctypes\n"
+        "mode, nodes = ctypes.c_int(-1), (ctypes.c_ulong * 16)()\n"
+        "get_mempolicy = 239\n"
+        "failed = ctypes.CDLL(None).syscall(get_mempolicy, ctypes.byref(mode), nodes, 1024, 0, 0)\n"
+        "print(failed, mode.value, nodes[0])\n"
+    )
+    _, plain = jobs.run(sys.executable, "-c", look)
+    if plain.split()[0] != b"0" or platform.machine() != "x86_64":
+        pytest.skip("this kernel tells nothing of memory policies")
+    _, output = jobs.run(sys.executable, "-c", look, memory_nodes="0")
+    preferred, preferred_many = 1, 5
+    failed, mode, nodes = map(int, output.split())
+    assert (failed, nodes) == (0, 1)
+    assert mode in (preferred, preferred_many)
+    _, elsewhere = jobs.run(sys.executable, "-c", look, memory_nodes="1000")
+    assert elsewhere == plain, "a NUMA node that is not there is no reason not to run"
 
 
 def test_a_script_without_a_shebang_and_a_path_search_in_the_jobs_own_path_work(jobs: Jobs, tmp_path: Path) -> None:
@@ -377,6 +411,10 @@ def test_the_news_of_the_end_wakes_a_selector(jobs: Jobs) -> None:
         (b"nonsense=1\0", "unknown key 'nonsense'"),
         (b"uid=-1\0", "bad value for uid="),
         (b"umask=9\0", "bad value for umask="),
+        (b"cpus=3-1\0", "bad value for cpus="),
+        (b"cpus=0,,1\0", "bad value for cpus="),
+        (b"cpus=65536\0", "bad value for cpus="),
+        (b"memory_nodes=-1\0", "bad value for memory_nodes="),
         (b"rlimit=nofile:5:4\0", "bad value for rlimit="),
         (b"rlimit=magic:5:6\0", "bad value for rlimit="),
         (b"stdio=loud\0", "bad value for stdio="),
@@ -426,6 +464,7 @@ def test_a_description_reads_back_as_it_was_written() -> None:
         share_directory="/s", share_mount="/m/self", max_seconds=9, grace_seconds=0, attach_seconds=3,
         binds=(Bind("/x", "/m/x"), Bind("/a b", "/etc/y=z", True)), unmounted_environment={"C": "=", "A": "other"},
         cgroups=("/a/b", "/c/d"), device_deny=("c 1:2 rwm",), device_allow=("b *:3 r",), owner_uid=11,
+        cpus="0-3,8", memory_nodes="1",
     )  # fmt: skip
     assert decode(encode(spec)) == spec
 

@@ -1,0 +1,32 @@
+"""Where a job is to run beside its cards, from what the server says of its NUMA nodes."""
+
+from gpupool.agent.launch import Near, near_cards
+from gpupool.wire.fleet import NumaWork
+
+
+def part(numa: int, cpus: str, cpu_milli: int = 1000, host_bytes: int = 0) -> NumaWork:
+    return NumaWork(numa=numa, cpus=cpus, cpu_milli=cpu_milli, host_bytes=host_bytes)
+
+
+def test_a_job_is_kept_to_all_processors_of_the_numa_nodes_that_its_own_are_of() -> None:
+    assert near_cards([part(1, "4-7")], range(8)) == Near("4-7")
+    assert near_cards([part(0, "0-3"), part(2, "8-11")], range(12)) == Near("0-3,8-11")
+
+
+def test_memory_alone_keeps_a_job_to_no_processors() -> None:
+    assert near_cards([part(1, "4-7", 0, 4096)], range(8)) == Near(None, "1")
+
+
+def test_only_processors_that_we_may_use_are_named_and_all_of_them_are_no_restriction() -> None:
+    assert near_cards([part(0, "0-3")], {2, 3, 4}) == Near("2-3")
+    assert near_cards([part(0, "0-3")], {2, 3}) == Near(None)
+
+
+def test_a_host_without_those_processors_says_so_and_the_job_runs_anywhere() -> None:
+    assert near_cards([part(1, "48-95")], {0, 1}) == Near(
+        unheld="processors 48-95 of its NUMA node are not on this host"
+    )
+
+
+def test_nothing_known_is_nothing_kept() -> None:
+    assert near_cards([], {0, 1}) == Near()
