@@ -146,28 +146,30 @@ def test_the_order_is_the_same_whatever_the_order_of_the_classes(found: Tree, cl
     assert place(found, classes) == before
 
 
-def fill(found: Tree, holders: list[str]) -> list[Running]:
-    """Single-card jobs of these tenants, as far as their limits and the pool allow."""
+def fill(found: Tree, holders: list[tuple[str, bool]]) -> list[Running]:
+    """Single-card jobs of these tenants, firm or preemptible, as far as their limits and the pool allow."""
     running: list[Running] = []
-    for name in holders:
-        if len(running) < CARDS and found.covers(name, gpus(1)):
-            found.take(name, gpus(1))
-            running.append(runs(f"j{len(running):02}", name, len(running), started=len(running)))
+    for name, firm in holders:
+        sides = [found, found.firm] if firm else [found]
+        if len(running) < CARDS and all(side is None or side.covers(name, gpus(1)) for side in sides):
+            found.take(name, gpus(1), firm=firm)
+            at = len(running)
+            running.append(runs(f"j{at:02}", name, at, started=at, preemptible=not firm))
     return running
 
 
-holders = st.lists(st.sampled_from(TENANTS), min_size=6, max_size=20)
+holders = st.lists(st.tuples(st.sampled_from(TENANTS), st.booleans()), min_size=6, max_size=24)
 
 
 @often
 @given(trees(), holders, st.sampled_from(TENANTS))
 def test_a_reclaim_leaves_each_tenant_what_its_nominal_part_guarantees(
-    found: Tree, who: list[str], claimant: str
+    found: Tree, who: list[tuple[str, bool]], claimant: str
 ) -> None:
     running = fill(found, who)
     before = {name: leaf.held.get(GPU, 0) for name, leaf in found.leaves.items()}
     for lot in reclaimable(found, claimant, gpus(1), running, cards(POOL)):
-        found.give(lot.tenant, lot.use)
+        found.give(lot.tenant, lot.use, firm=not lot.preemptible)
     for name, leaf in found.leaves.items():
         if GPU in leaf.limits:
             assert leaf.held.get(GPU, 0) >= min(before[name], leaf.limits[GPU].nominal or 0)
@@ -175,7 +177,9 @@ def test_a_reclaim_leaves_each_tenant_what_its_nominal_part_guarantees(
 
 @often
 @given(trees(), holders)
-def test_one_reclaim_makes_room_for_any_claim_inside_a_nominal_part(found: Tree, who: list[str]) -> None:
+def test_one_reclaim_makes_room_for_any_claim_inside_a_nominal_part_whatever_borrows(
+    found: Tree, who: list[tuple[str, bool]]
+) -> None:
     running = fill(found, who)
     if GPU not in found.resources:  # where nobody is promised anything, nobody gives anything back
         return
@@ -183,3 +187,4 @@ def test_one_reclaim_makes_room_for_any_claim_inside_a_nominal_part(found: Tree,
         if not found.borrows(claimant, gpus(count)):
             back = reclaimable(found, claimant, gpus(count), running, cards(POOL))
             assert CARDS - len(running) + len(back) >= count
+            assert found.firm is None or found.firm.covers(claimant, gpus(count))

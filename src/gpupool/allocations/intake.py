@@ -87,7 +87,7 @@ class Submission:
     @property
     def key(self) -> ClassKey:
         gang = self.gang.id if self.gang else ""
-        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation)
+        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation, self.preemptible)
 
     def waiting(self, now_ns: int) -> Waiting:
         return Waiting(
@@ -100,6 +100,7 @@ class Submission:
             seconds=self.seconds,
             gang=self.gang,
             reservation=self.reservation,
+            preemptible=self.preemptible,
         )
 
     def queued(self, now_ns: int) -> list[Queued]:

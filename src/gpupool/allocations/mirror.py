@@ -376,4 +376,5 @@ def waiting_of(
         seconds=key.seconds,
         gang=gang,
         reservation=key.reservation,
+        preemptible=key.preemptible,
     )

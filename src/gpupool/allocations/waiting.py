@@ -92,7 +92,7 @@ def _queued(row: Any, gang: Gang | None, seconds: Seconds) -> Queued:
     shape = next(gang.root.roles()).shape if gang else shape_of(row)
     name = gang.id if gang else ""
     length = seconds(row.tenant, row.array_name or row.name, shape, row.max_seconds)
-    key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation)
+    key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation, row.preemptible)
     return Queued(row.job, key, row.submitted_ns, gang)
 
 

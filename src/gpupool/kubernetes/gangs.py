@@ -79,7 +79,8 @@ def waiting_gang(
     if not heads:
         return None
     age = min(pod.created_ns for pod in everybody)
-    key = ClassKey(tenant, max(pod.priority for pod in everybody), next(root.roles()).shape, first.max_seconds, name)
+    priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
+    key = ClassKey(tenant, priority, next(root.roles()).shape, first.max_seconds, name, preemptible=preemptible)
     return Waiting(
         key.tenant,
         key.priority,
@@ -90,6 +91,7 @@ def waiting_gang(
         (age,) * len(heads),
         seconds=key.seconds,
         gang=Gang(name, root, members),
+        preemptible=key.preemptible,
     )
 
 

@@ -58,7 +58,7 @@ class PodQueue:
             self._tenant[pod.gang], self._key[pod.uid] = tenant, pod.gang
             return
         name = pod.uid if len(pod.asks) > 1 else ""
-        key = ClassKey(tenant, pod.priority, self.shapes(pod)[0], pod.max_seconds, name)
+        key = ClassKey(tenant, pod.priority, self.shapes(pod)[0], pod.max_seconds, name, preemptible=pod.preemptible)
         self._queue.setdefault(key, {})[pod.uid] = pod
         self._key[pod.uid] = key
         self._sorted.discard(key)
@@ -107,7 +107,18 @@ class PodQueue:
         heads = gang.members if gang else tuple(gangs.job_name(pod.uid, pod.asks[0].container) for pod in pods)
         ages = (pods[0].created_ns,) * len(heads) if gang else tuple(pod.created_ns for pod in pods)
         count = len(heads) if gang else len(self._queue[key])
-        return Waiting(key.tenant, key.priority, key.shape, heads, count, ages[0], ages, seconds=key.seconds, gang=gang)
+        return Waiting(
+            key.tenant,
+            key.priority,
+            key.shape,
+            heads,
+            count,
+            ages[0],
+            ages,
+            seconds=key.seconds,
+            gang=gang,
+            preemptible=key.preemptible,
+        )
 
     def _waiting_gang(self, name: str, present: Present) -> Waiting | None:
         pods = self.gang(name)

@@ -8,7 +8,7 @@ on the wire and in text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 GPU, MEMORY, NODE, NVLINK = "gpu", "memory", "node", "nvlink"
@@ -112,6 +112,11 @@ class Quota:
             *self.others,
         )
         return {name: limit for name, limit in every if limit.nominal is not None}
+
+    @cached_property
+    def unlent(self) -> Quota:
+        """The same with nothing of it lent."""
+        return Quota.of({name: replace(limit, lending=0) for name, limit in self.limits.items()})
 
     @property
     def maximum_milli(self) -> int | None:

@@ -63,6 +63,7 @@ class Ahead:
 
     def show(self, waiting: Waiting) -> None:
         """Leave in sight what the class may take that starts now and runs as long as it does."""
+        self._work.quotas.firm = not waiting.preemptible
         if self._backfill is not None:
             until = self._backfill.timeline.until(waiting.seconds)
             self._backfill.show(until, owner_of(waiting.tenant, waiting.reservation))
@@ -87,7 +88,7 @@ class Ahead:
         else:
             until = self._backfill.timeline.until(waiting.seconds)
             self._backfill.took(taken, until)
-            self._quotas.ends(waiting.tenant, taken, until)
+            self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
 
     def found_none(self, waiting: Waiting, *, inside: bool = False) -> bool:
         """The class found no room in what was shown: it may be the head that everybody behind it must not delay.
@@ -133,7 +134,7 @@ class Ahead:
             if (found := self._next(backfill, one)) is not None:
                 until = backfill.timeline.until(one.seconds, found[0])
                 backfill.timeline.hold(Hold(found[1], found[0], until))
-                self._quotas.keep(one.tenant, found[1], found[0], until)
+                self._quotas.keep(one.tenant, found[1], found[0], until, firm=not one.preemptible)
         mine = self._next(backfill, waiting)
         return None if mine is None else Start(mine[0], tuple(mine[1].rows.tolist()))
 
@@ -151,6 +152,7 @@ class Ahead:
             return _kept_back(waiting, hold, self._now_ns)
         assert self._backfill is not None
         until = self._backfill.timeline.until(waiting.seconds)
+        self._work.quotas.firm = not waiting.preemptible
         later = self._work.quotas.promised(*self._asked(waiting), (self._now_ns, until))
         return said if later is None or said.dominant is not Reason.BEHIND else _quota_kept_back(waiting, later)
 
@@ -201,7 +203,8 @@ class Ahead:
             return False
         known = found.at_ns < UNTOLD
         until = backfill.timeline.until(seconds, found.at_ns) if known else NEVER
-        self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, collects=not known)
+        firm = not waiting.preemptible
+        self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, firm=firm, collects=not known)
         if found.hold is not None:
             self._own[waiting.key] = found.hold
         if found.hold is not None and known:
@@ -223,7 +226,8 @@ class Ahead:
         self._quotas = QuotasAhead(self._work.quotas, snapshot.running, self._now_ns)
         for taken, waiting in self._so_far:
             timeline.ends(taken, timeline.until(waiting.seconds))
-            self._quotas.ends(waiting.tenant, taken, timeline.until(waiting.seconds))
+            until = timeline.until(waiting.seconds)
+            self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
         return self._backfill
 
     def _parts(self, waiting: Waiting) -> Parts:
@@ -253,6 +257,7 @@ class Ahead:
 
     def _attempt(self, waiting: Waiting) -> Taken | None:
         """Where the class would sit on the working copy as it is; nothing is taken."""
+        self._work.quotas.firm = not waiting.preemptible
         mark = self._work.mark()
         try:
             if waiting.gang is not None:

@@ -133,7 +133,7 @@ class Cells:
 
     def _kept(self, node: Node) -> int:
         limit = node.limits.get(self.resource)
-        return 0 if limit is None else max(0, min(limit.kept, node.cap.get(self.resource, 0)))
+        return 0 if limit is None else max(0, min(limit.kept, self._tree.cap(node, self.resource)))
 
     def _owed(self, node: Node) -> int:
         return max(0, self._kept(node) - node.own.get(self.resource, 0))

@@ -127,7 +127,7 @@ class Run:
 
     def would_fit(self, waiting: Waiting) -> bool:
         """Whether the class's next claim, or the gang's minimum, finds its seats; they are not taken."""
-        mark = self.work.mark()
+        mark, self.work.quotas.firm = self.work.mark(), not waiting.preemptible
         if waiting.gang is None:
             found = self.work.seat(waiting.tenant, waiting.shape) is not None
         else:

@@ -68,6 +68,7 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
 
 def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explanation:
     start = plan.starts.get(waiting.key) or after.ahead.estimate(waiting)
+    after.work.quotas.firm = not waiting.preemptible
     room = after.work.quotas.room(waiting.tenant)
     options = None if waiting.gang else near(waiting.shape, after.work.free, room)
     nearest = options.best(waiting.shape) if options else None

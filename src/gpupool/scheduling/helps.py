@@ -26,6 +26,7 @@ def helps(said: Rejection, waiting: Waiting, after: Run, options: Near | None, s
         return ()
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
     if said.dominant is Reason.QUOTA:
+        found += [said.hint] if said.hint else []
         found.append(wording_help.free_quota(waiting.tenant))
     at_ns = _lower_at(said, waiting, after)
     if at_ns and (start is None or at_ns < start.at_ns):

@@ -7,6 +7,10 @@ corrected along one path when something is taken or given back, so a question co
 * what it takes of its parent: what it holds, and at least what it keeps (nominal less lending), used or not. A node may
   not take more of its parent than leaves everybody within the maximum (nominal plus borrowing) all the way up.
 
+Beside it is kept what may not be preempted, in a tree of the same form in which nobody lends (`firm`): what others are
+guaranteed is taken there, used or not. So whatever is guaranteed can be had back, and what is firm beyond its own
+tenant's part leaves so much less of what nobody is guaranteed.
+
 A tenant's guarantor, for one resource, is the nearest node up from itself that has a nominal part, at last the pool. It
 guarantees what the nominal parts beneath it leave, to all who have no nearer one together. This knows numbers and
 models, no queue and no card.
@@ -38,6 +42,8 @@ class Node:
     weight_milli: int = WEIGHT
     past: int = 0
     tenant: bool = False
+    number: int = 0
+    """Of the nodes of its tree, the same in the tree of what is firm."""
 
     def __post_init__(self) -> None:
         self.held: dict[Resource, int] = {}
@@ -89,7 +95,9 @@ class Exhausted:
 class Tree:
     """A working copy for one plan. Tenants that name a cohort nobody knows hang below the pool."""
 
-    def __init__(self, tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], size: PoolSize) -> None:
+    def __init__(
+        self, tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], size: PoolSize, *, lends: bool = True
+    ) -> None:
         self.size = size
         branches = [*cohorts.values(), *(Branch(v.cohort, v.quota, v.weight_milli) for v in tenants.values())]
         limits = {(r, limit) for branch in branches for r, limit in branch.quota.limits.items()}
@@ -98,13 +106,15 @@ class Tree:
         keeping = {r for r, limit in limits if limit.kept}
         whole = {r: Limit(size.of(r), 0 if r in keeping else None) for r in self.resources if _counted(r)}
         self.root = Node("", None, whole)
-        self._nodes, self._log = [self.root], list[tuple[Node, Use, int]]()
+        self._nodes, self._log = [self.root], list[tuple[Node, Use, int, bool]]()
         inner = self._hang(cohorts)
         self.leaves = {name: self._leaf(name, view, inner) for name, view in tenants.items()}
         self._guarantee()
         for name, view in tenants.items():
             self.take(name, {GPU: view.held.gpu_milli, MEMORY: view.held.memory_bytes})
         self._log.clear()
+        self.firm = _unlent(tenants, cohorts, size) if lends and self.resources else None
+        """Of what may not be preempted; None where nobody has a limit."""
 
     # --- building ------------------------------------------------------------------------
 
@@ -124,6 +134,7 @@ class Tree:
         return leaf
 
     def _new(self, node: Node) -> Node:
+        node.number = len(self._nodes)
         self._nodes.append(node)
         return node
 
@@ -208,12 +219,20 @@ class Tree:
             return shape
         return replace(shape, model="|".join(open_)) if open_ else None
 
+    def cap(self, node: Node, resource: Resource) -> int:
+        """What the node guarantees to those who have no nearer one: less what is firm beyond the parts beneath it."""
+        limit = node.limits.get(resource)
+        if limit is None or self.firm is None:
+            return node.cap.get(resource, 0)
+        twin = self.firm._nodes[node.number]
+        return (limit.nominal or 0) - twin.base.get(resource, 0) + twin.own.get(resource, 0)
+
     def below(self, node: Node) -> list[Node]:
         """The nodes right below it."""
         return [one for one in self._nodes if one.parent is node]
 
     def owed(self, tenant: str, resource: Resource) -> Node:
-        """Who guarantees it to the tenant: `cap`, of which `own` is held."""
+        """Who guarantees it to the tenant: `cap` of it, of which `own` is held."""
         return self._guarantor(self.leaves[tenant], resource) or self.root
 
     def guaranteed_alike(self, one: str, other: str) -> bool:
@@ -222,12 +241,12 @@ class Tree:
 
     # --- changes -------------------------------------------------------------------------
 
-    def take(self, tenant: str, use: Use) -> None:
-        self._note(self.leaves[tenant], use, 1)
+    def take(self, tenant: str, use: Use, *, firm: bool = False) -> None:
+        self._note(self.leaves[tenant], use, 1, firm=firm)
 
-    def give(self, tenant: str, use: Use) -> None:
+    def give(self, tenant: str, use: Use, *, firm: bool = False) -> None:
         """The exact opposite of `take`."""
-        self._note(self.leaves[tenant], use, -1)
+        self._note(self.leaves[tenant], use, -1, firm=firm)
 
     def bind(self, tenant: str, cell: Resource, count: int) -> None:
         """So many whole cells more (or less). Whoever knows the cells undoes it too: trials do not."""
@@ -242,6 +261,7 @@ class Tree:
         other._nodes, other._log = list(twins.values()), []
         other.root = twins[id(self.root)]
         other.leaves = {name: twins[id(leaf)] for name, leaf in self.leaves.items()}
+        other.firm = self.firm and self.firm.copy()
         return other
 
     def mark(self) -> int:
@@ -250,13 +270,18 @@ class Tree:
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
-        for leaf, use, sign in reversed(self._log[mark:]):
-            self._add(leaf, use, -sign)
+        for leaf, use, sign, firm in reversed(self._log[mark:]):
+            self._both(leaf, use, -sign, firm=firm)
         del self._log[mark:]
 
-    def _note(self, leaf: Node, use: Use, sign: int) -> None:
+    def _note(self, leaf: Node, use: Use, sign: int, *, firm: bool) -> None:
+        self._both(leaf, use, sign, firm=firm)
+        self._log.append((leaf, use, sign, firm))
+
+    def _both(self, leaf: Node, use: Use, sign: int, *, firm: bool) -> None:
         self._add(leaf, use, sign)
-        self._log.append((leaf, use, sign))
+        if firm and self.firm is not None:
+            self.firm._add(self.firm._nodes[leaf.number], use, sign)
 
     def _add(self, leaf: Node, use: Use, sign: int) -> None:
         for resource, amount in use.items():
@@ -287,11 +312,18 @@ class Tree:
 
     def _beyond(self, leaf: Node, resource: Resource, amount: int) -> bool:
         guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
-        return guarantor is not None and guarantor.own.get(resource, 0) + amount > max(0, guarantor.cap[resource])
+        return guarantor is not None and guarantor.own.get(resource, 0) + amount > max(0, self.cap(guarantor, resource))
 
     def _larger(self, leaf: Node, resource: Resource, amount: int) -> bool:
         guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
-        return guarantor is not None and amount > guarantor.cap[resource]
+        return guarantor is not None and amount > self.cap(guarantor, resource)
+
+
+def _unlent(tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], size: PoolSize) -> Tree:
+    """The same tree with nobody on it, in which nobody lends."""
+    views = {name: replace(view, quota=view.quota.unlent, held=Amount()) for name, view in tenants.items()}
+    branches = {name: replace(branch, quota=branch.quota.unlent) for name, branch in cohorts.items()}
+    return Tree(views, branches, size, lends=False)
 
 
 def _exhausted(node: Node, resource: Resource, more: int) -> Exhausted:

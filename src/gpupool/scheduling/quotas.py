@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.model.claim import Reason, Rejection, Shape
-from gpupool.model.quota import Amount
+from gpupool.model.quota import GPU, MEMORY, Amount
 from gpupool.scheduling import wording
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
@@ -27,6 +27,7 @@ from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
 from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used, used_by
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
 
+PREEMPTIBLE = "submit it with --preemptible: then it may use what others are guaranteed, until they need it"
 HINT = "an admin can raise it: gpupool quota set"
 
 
@@ -44,6 +45,8 @@ class Later:
     tree: Tree
     tenant: str
     use: Use
+    firm: bool
+    """It may not be preempted then."""
     start_ns: int
     end_ns: int
     gone: frozenset[str]
@@ -68,14 +71,29 @@ class Quotas:
         self.later: list[Later] = []
         self.window: tuple[int, int] | None = None
         """From when until when the claim that is asked for would run; None: nothing promised is looked at."""
+        self.firm = True
+        """Whether the claim that is asked for may not be preempted."""
         self.tree = Tree(snapshot.tenants, snapshot.cohorts, pool_size(snapshot.cards))
         self._count_models(snapshot.running)
+        if self.tree.firm is not None:
+            self._count_firm(self.tree.firm, snapshot)
         self.cells = CellQuotas(self.tree, free, snapshot.running)
 
     def _count_models(self, running: Iterable[Running]) -> None:
         # Tenants' totals are in the snapshot; what they hold of single models is in their running jobs.
         for lot in lots(running, self.tree, self.cards) if self.tree.models else ():
             self.tree.take(lot.tenant, {r: amount for r, amount in lot.use.items() if r in self.tree.models})
+
+    def _count_firm(self, firm: Tree, snapshot: Snapshot) -> None:
+        # All that is held, but for what is known to be preemptible; of single models, as their running jobs say.
+        for name, view in snapshot.tenants.items():
+            firm.take(name, {GPU: view.held.gpu_milli, MEMORY: view.held.memory_bytes})
+        for job in snapshot.running:
+            if job.tenant in firm.leaves and job.preemptible:
+                firm.give(job.tenant, {GPU: sum(job.milli), MEMORY: sum(job.sizes)})
+            elif job.tenant in firm.leaves and firm.models:
+                use = used(job, firm, self.cards)
+                firm.take(job.tenant, {r: amount for r, amount in use.items() if r in firm.models})
 
     # --- answers -------------------------------------------------------------------------
 
@@ -97,12 +115,12 @@ class Quotas:
 
     def room(self, tenant: str) -> Budget:
         """What the tenant may still take by every quota up to the pool."""
-        return tightest(room(tree, tenant) for tree in (self.tree, *self.met()))
+        return tightest(room(tree, tenant) for tree in self._asked())
 
     def admitted(self, tenant: str, shape: Shape, least: Amount) -> Shape | None:
         """The claim as it may be placed: kept to the models of which its tenant may hold more; None: not now."""
         may: Shape | None = shape
-        for tree in (self.tree, *self.met()):
+        for tree in self._asked():
             if may is not None:
                 may = tree.narrowed(tenant, may) if tree.covers(tenant, tree.ask(shape, least)) else None
         return may
@@ -110,16 +128,25 @@ class Quotas:
     def promised(self, tenant: str, shape: Shape, least: Amount, window: tuple[int, int]) -> Later | None:
         """The first promise beside which the claim, were it to run from then until then, finds no room in a quota."""
         met = (one for one in self.later if one.met(*window))
-        without = (one for one in met if not one.tree.covers(tenant, one.tree.ask(shape, least)))
+        without = (
+            one for one in met if any(not tree.covers(tenant, tree.ask(shape, least)) for tree in self._sides(one.tree))
+        )
         return min(without, key=lambda one: one.start_ns, default=None)
 
     def lacking(self, tenant: str, shape: Shape, least: Amount) -> str:
         """The node below the pool whose quota has no room for the claim; empty where it is cards that lack, if any."""
-        for tree in (self.tree, *self.met()):
+        for tree in self._asked():
             found = tree.exhausted(tenant, tree.ask(shape, least)) or self._no_model(tenant, shape, tree)
             if found:
-                return found.node.title if found.node.parent else ""
+                return found.node.title if found.node.parent or (tree.firm is None and found.kept) else ""
         return ""
+
+    def _asked(self) -> list[Tree]:
+        """Everything in which the claim that is asked for has to find room."""
+        return [side for tree in (self.tree, *self.met()) for side in self._sides(tree)]
+
+    def _sides(self, tree: Tree) -> list[Tree]:
+        return [tree, tree.firm] if self.firm and tree.firm is not None else [tree]
 
     def closed(self, tenant: str) -> Bools | None:
         """Cards that are kept whole for others; None when there is none."""
@@ -141,7 +168,19 @@ class Quotas:
     def in_use(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
         """What is exhausted now for a claim that would take so much, and where."""
         found = self.tree.exhausted(tenant, self.tree.ask(shape, amount))
-        return _in_use(found or self._no_model(tenant, shape, self.tree))
+        said = _in_use(found or self._no_model(tenant, shape, self.tree))
+        return said or self._guaranteed_to_others(tenant, shape, amount)
+
+    def _guaranteed_to_others(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
+        """Why a claim that may not be preempted has to leave free cards alone."""
+        firm = self.tree.firm if self.firm else None
+        if firm is None:
+            return None
+        found = firm.exhausted(tenant, firm.ask(shape, amount)) or self._no_model(tenant, shape, firm)
+        if found is None:
+            return None
+        numbers = found.resource, found.held, found.most, found.kept, found.more
+        return Rejection(wording.guaranteed_to_others(found.node.title, *numbers), Reason.QUOTA, hint=PREEMPTIBLE)
 
     def models_out(self, tenant: str, shape: Shape) -> str:
         """Which model the tenant may hold no more of, though the claim would take it."""
@@ -167,7 +206,7 @@ class Quotas:
         models = [self.cards.models[m] for m in self.cards.model[rows].tolist()]
         use = self.tree.seats(models, milli, int(np.sum(sizes)))
         for tree in (self.tree, *self.met()):
-            tree.take(tenant, use)
+            tree.take(tenant, use, firm=self.firm)
         self.cells.take(tenant, rows)
 
     def release(self, job: Running) -> None:
@@ -175,7 +214,7 @@ class Quotas:
         if job.tenant in self.tree.leaves:
             use = used(job, self.tree, self.cards)
             for tree in (self.tree, *(one.tree for one in self.later if job.job not in one.gone)):
-                tree.give(job.tenant, use)
+                tree.give(job.tenant, use, firm=not job.preemptible)
             self.cells.give(job.tenant, np.array(job.rows, dtype=np.int64))
 
     def mark(self) -> Mark:

@@ -32,6 +32,7 @@ class _Held:
     end_ns: int
     tenant: str
     use: Use
+    firm: bool
     rows: Ints
     job: str = ""
 
@@ -42,12 +43,12 @@ class QuotasAhead:
     def __init__(self, quotas: Quotas, running: Sequence[Running], now_ns: int) -> None:
         self._quotas, self._now_ns = quotas, now_ns
         self._held = self._of_running(running) if quotas.tree.resources else []
-        self._freed: dict[int, Mapping[str, Use]] = {}
+        self._freed: dict[int, Mapping[tuple[str, bool], Use]] = {}
 
-    def ends(self, tenant: str, taken: Taken, end_ns: int) -> None:
+    def ends(self, tenant: str, taken: Taken, end_ns: int, *, firm: bool) -> None:
         """What the tenant has just taken is given back then."""
         if self._quotas.tree.resources:
-            self._held.append(_Held(end_ns, tenant, self._quotas.use_of(taken), taken.rows))
+            self._held.append(_Held(end_ns, tenant, self._quotas.use_of(taken), firm, taken.rows))
             self._held.sort(key=_end)
             self._freed.clear()
 
@@ -61,11 +62,11 @@ class QuotasAhead:
         mark, seen = quotas.mark(), quotas.window
         for held in self._over(instant_ns) if quotas.cells.counted else ():
             quotas.cells.give(held.tenant, held.rows)
-        for tenant, use in self._back(instant_ns).items():
-            quotas.tree.give(tenant, use)
+        for (tenant, firm), use in self._back(instant_ns).items():
+            quotas.tree.give(tenant, use, firm=firm)
         for later in quotas.later:
             if later.covers(instant_ns):
-                quotas.tree.take(later.tenant, later.use)
+                quotas.tree.take(later.tenant, later.use, firm=later.firm)
         quotas.window = instant_ns, until_ns
         try:
             yield
@@ -73,7 +74,9 @@ class QuotasAhead:
             quotas.window = seen
             quotas.rollback(mark)
 
-    def keep(self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, collects: bool = False) -> None:
+    def keep(
+        self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, firm: bool, collects: bool = False
+    ) -> None:
         """From now on nobody may take what these seats need of any quota then; `collects`: nor use it until then."""
         quotas = self._quotas
         if not quotas.tree.resources:
@@ -82,20 +85,20 @@ class QuotasAhead:
         with self.at(start_ns, end_ns):
             tree, met = quotas.tree.copy(), quotas.met()
         for one in (tree, *met):
-            one.take(tenant, use)
-        quotas.later.append(Later(tree, tenant, use, start_ns, end_ns, gone, collects))
+            one.take(tenant, use, firm=firm)
+        quotas.later.append(Later(tree, tenant, use, firm, start_ns, end_ns, gone, collects))
 
     def _over(self, instant_ns: int) -> list[_Held]:
         return self._held[: bisect_right(self._held, instant_ns, key=_end)]
 
-    def _back(self, instant_ns: int) -> Mapping[str, Use]:
-        """By tenant, what has come back by then."""
+    def _back(self, instant_ns: int) -> Mapping[tuple[str, bool], Use]:
+        """By tenant, and whether it is firm, what has come back by then."""
         over = self._over(instant_ns)
         if len(over) not in self._freed:
-            found: dict[str, dict[Resource, int]] = defaultdict(lambda: defaultdict(int))
+            found: dict[tuple[str, bool], dict[Resource, int]] = defaultdict(lambda: defaultdict(int))
             for held in over:
                 for resource, amount in held.use.items():
-                    found[held.tenant][resource] += amount
+                    found[held.tenant, held.firm][resource] += amount
             self._freed[len(over)] = found
         return self._freed[len(over)]
 
@@ -104,7 +107,14 @@ class QuotasAhead:
         ends = expected_ends(running, self._now_ns).tolist()
         known = [(end, job) for end, job in zip(ends, running, strict=True) if job.tenant in tree.leaves]
         held = [
-            _Held(end, job.tenant, used(job, tree, cards), np.array(job.rows, dtype=np.int64), job.job)
+            _Held(
+                end,
+                job.tenant,
+                used(job, tree, cards),
+                not job.preemptible,
+                np.array(job.rows, dtype=np.int64),
+                job.job,
+            )
             for end, job in known
         ]
         return sorted(held, key=_end)

@@ -102,7 +102,7 @@ def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[st
     beyond: dict[str, list[Lot]] = defaultdict(list)
     for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, lot.age)):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
-        if all(inside[(id(node), r)] + amount <= max(0, node.cap.get(r, 0)) for node, r, amount in parts if amount):
+        if all(inside[(id(node), r)] + amount <= max(0, tree.cap(node, r)) for node, r, amount in parts if amount):
             for node, r, amount in parts:
                 inside[(id(node), r)] += amount
         else:

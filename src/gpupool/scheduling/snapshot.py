@@ -148,11 +148,13 @@ class Waiting:
     """The entry is one gang: `heads` are its members that do not run yet, `shape` that of its first role."""
     reservation: str | None = None
     """The name of the reservation that it may use, beside what everybody may."""
+    preemptible: bool = False
+    """It may be made to give its seats back and wait again; so it may use what others are guaranteed."""
 
     @cached_property
     def key(self) -> ClassKey:
         gang = self.gang.id if self.gang else ""
-        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation)
+        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation, self.preemptible)
 
 
 class ClassKey(NamedTuple):
@@ -164,6 +166,7 @@ class ClassKey(NamedTuple):
     seconds: int | None = None
     gang: str = ""
     reservation: str | None = None
+    preemptible: bool = False
 
 
 @dataclass(frozen=True)

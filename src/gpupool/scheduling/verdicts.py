@@ -45,6 +45,7 @@ class Verdicts:
 
     def of(self, waiting: Waiting, placed: int) -> Rejection:
         """`placed`: how many claims the plan places, for the one that comes in the next round."""
+        self._work.quotas.firm = not waiting.preemptible
         quotas, asked = self._work.quotas, (waiting.tenant, waiting.shape, self._least(waiting))
         said = quotas.rejection(*asked)
         if said is None or (said.fits_ever and not quotas.lacking(*asked)):  # what the pool as a whole lacks is cards

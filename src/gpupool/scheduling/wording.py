@@ -150,6 +150,16 @@ def exhausted(title: str, resource: Resource, held: int, most: int, kept: int, m
     return f"{title} {whose} {counted(resource, most)}{others}; this claim needs {needs} more"
 
 
+def guaranteed_to_others(title: str, resource: Resource, held: int, most: int, kept: int, more: int) -> str:
+    """What a claim that may not be preempted has to leave for those to whom it is guaranteed."""
+    used = f"{_plain(resource, held)} are held by jobs that may not be preempted"
+    others = f"{_plain(resource, kept)} are guaranteed to others and not in such use"
+    needs = counted(resource, more) if resource == MEMORY else _plain(resource, more)
+    return (
+        f"of {title}'s {counted(resource, most)} {used} and {others}; this claim, not preemptible, needs {needs} more"
+    )
+
+
 def beyond(title: str, resource: Resource, more: int, nominal: int, borrowing: int) -> str:
     """What is more than that node of the quota tree may ever hold."""
     most = counted(resource, nominal + borrowing)

@@ -260,7 +260,7 @@ def jobs_of(group: Sequence[Arrival]) -> Iterator[Job]:
     gang = _gang(group) if len(group) > 1 or first.members > 1 else None
     limits = [one.limit_seconds for one in group]
     limit = None if None in limits else max(limit or 0 for limit in limits)
-    key = ClassKey(first.tenant, first.priority, first.shape, limit, gang.id if gang else "")
+    key = ClassKey(first.tenant, first.priority, first.shape, limit, gang.id if gang else "", None, first.preemptible)
     for one in group:
         for number, name in enumerate(_members(one)):
             yield Job(

@@ -108,7 +108,7 @@ def _play(begin: Snapshot, after: Altered, now_ns: int, horizon_ns: int) -> Fore
 
 
 def _running_job(one: Running, begin: Snapshot, now_ns: int) -> Job:
-    key = ClassKey(one.tenant, one.priority, one.shape, None, one.gang, one.reservation)
+    key = ClassKey(one.tenant, one.priority, one.shape, None, one.gang, one.reservation, one.preemptible)
     left = None if one.ends_ns is None else max(0, one.ends_ns - now_ns)
     node = int(begin.cards.node[one.rows[0]]) if one.rows else -1
     return Job(one.job, key, one.shape, one.started_ns, left, None, one.preemptible, False, one, node, starts=1)
@@ -118,7 +118,7 @@ def _again(one: Running, now_ns: int) -> Job:
     """A job whose node is taken away; a member of a gang waits by itself, for the others of it run on."""
     lasts = None if one.ends_ns is None else max(NS, one.ends_ns - one.started_ns)
     seconds = None if lasts is None else lasts // NS
-    key = ClassKey(one.tenant, one.priority, one.shape, seconds, "", one.reservation)
+    key = ClassKey(one.tenant, one.priority, one.shape, seconds, "", one.reservation, one.preemptible)
     return Job(one.job, key, one.shape, now_ns, lasts, None, one.preemptible)
 
 

@@ -223,6 +223,7 @@ def _as_waiting(key: ClassKey, queue: Mapping[str, Job]) -> Waiting:
         seconds=key.seconds,
         gang=queue[heads[0]].gang,
         reservation=key.reservation,
+        preemptible=key.preemptible,
     )
 
 

@@ -27,7 +27,9 @@ def pool(*ends: int | None) -> tuple[Cards, list[Running]]:
 
 
 def small(name: str, seconds: int | None, **how) -> Waiting:
-    return replace(waiting(name, want=how.pop("want", whole()), at=5, **how), seconds=seconds)
+    preemptible = how.pop("preemptible", False)
+    claim = waiting(name, want=how.pop("want", whole()), at=5, **how)
+    return replace(claim, seconds=seconds, preemptible=preemptible)
 
 
 def plan(before: Snapshot, jobs: list[Running], now: int = 0, **more) -> Plan:
@@ -243,7 +245,7 @@ def workers(name: str, count: int, at: int = 0, **how) -> Waiting:
     """A gang of whole cards, before all others in the queue."""
     members = tuple(f"{name}.{n}" for n in range(count))
     role = Role("worker", whole(), count, count)
-    first = replace(waiting(*members, want=whole(), at=at, **how), priority=1)
+    first = replace(waiting(*members, want=whole(), at=at, **how), priority=1, preemptible=True)
     return replace(first, gang=Gang(name, Group(name, (role,)), members))
 
 
@@ -270,6 +272,7 @@ def test_a_gang_that_is_short_of_cards_is_promised_a_start_though_somebody_lends
     columns = full("1x5xT4", 0, 1)
     tenants = {"nlp": member(holds=2), "web": member()} | lending("idle", 1, nominal=2)
     queue = workers("big", 4), small("short", 100, tenant="web"), small("long", None, tenant="web")
+    queue = tuple(replace(one, preemptible=True) for one in queue)
     found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, 100, 50))
     assert placed(found) == ["short"]
     assert found.starts[queue[0].key].at_ns == 100 * SECOND
@@ -301,7 +304,11 @@ def test_who_waits_for_its_own_quota_is_promised_when_that_and_the_cards_are_the
 def test_who_waits_for_quota_of_unknown_end_collects_quota_and_no_cards() -> None:
     columns = full("1x6xT4", 0)
     tenants = {"nlp": member(gpu=(3, 0), holds=1), "web": member()}
-    queue = workers("big", 3), small("mine", 5), *(small(f"web-{n}", None, tenant="web") for n in range(4))
+    queue = (
+        workers("big", 3),
+        small("mine", 5),
+        *(small(f"web-{n}", None, tenant="web", preemptible=True) for n in range(4)),
+    )
     found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, None))
     assert placed(found) == [f"web-{n}" for n in range(4)]
     assert found.starts == {}
