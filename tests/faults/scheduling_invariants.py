@@ -11,12 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from gpupool.model.numa import added, host_of, numa_of, parts_of
+
 LIVE = ("pending", "starting", "running")
 
 
 def promises(db: sqlite3.Connection) -> Iterator[str]:
     """All that is here."""
     yield from _nothing_is_over_committed(db)
+    yield from _numa_nodes_add_up(db)
     yield from _gangs_are_whole_or_absent(db)
     yield from _who_leaves_is_on_the_way(db)
     yield from _who_moves_is_on_the_way(db)
@@ -34,10 +37,25 @@ def _nothing_is_over_committed(db: sqlite3.Connection) -> Iterator[str]:
         if not (0 <= milli <= 1000 and 0 <= size <= row["memory_bytes"]):
             yield f"card {row['uuid']} has {milli} milli and {size} of {row['memory_bytes']} bytes held or kept"
     for row in db.execute("SELECT name, used_cpu_milli, used_host_bytes, facts FROM nodes"):
-        has = json.loads(row["facts"])
-        most = 1000 * (has.get("cpu_count") or 0), has.get("memory_bytes") or 0
+        most = host_of(json.loads(row["facts"])) or (0, 0)
         if not (0 <= row["used_cpu_milli"] <= most[0] and 0 <= row["used_host_bytes"] <= most[1]):
             yield f"node {row['name']} gave {row['used_cpu_milli']} milli and {row['used_host_bytes']} bytes of {most}"
+
+
+def _numa_nodes_add_up(db: sqlite3.Connection) -> Iterator[str]:
+    """What a node says is held of its NUMA nodes is what its allocations have, and never more than each has."""
+    held: dict[int, list[list[int]]] = defaultdict(list)
+    for row in db.execute("SELECT node_id, numa FROM allocations WHERE state <> 'released' AND numa IS NOT NULL"):
+        held[row["node_id"]] += json.loads(row["numa"]) or ()
+    for row in db.execute("SELECT id, name, used_numa, facts FROM nodes"):
+        says, is_ = added((), parts_of(json.loads(row["used_numa"]))), added((), parts_of(held[row["id"]]))
+        if says != is_:
+            yield f"node {row['name']} says {says} of its NUMA nodes, its allocations add up to {is_}"
+        sizes = {node.number: node for node in numa_of(json.loads(row["facts"]))}
+        for part in is_:
+            node = sizes[part.numa]
+            if part.cpu_milli > 1000 * len(node.cpus) or part.host_bytes > node.memory_bytes:
+                yield f"NUMA node {part.numa} of {row['name']} gave {part} of {node}"
 
 
 def _who_moves_is_on_the_way(db: sqlite3.Connection) -> Iterator[str]:

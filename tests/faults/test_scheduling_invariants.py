@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.units import GIB
+from gpupool.model.numa import evenly
 from gpupool.wire.defrag import MovesIn
 from gpupool.wire.jobs import ShapeIn
 from gpupool.wire.reservations import ReservationIn
@@ -57,6 +58,24 @@ def wrong(house: House, change: str = "") -> list[str]:
 def test_what_is_put_wrong_is_said(house: House, change: str, said: str) -> None:
     assert wrong(house) == []
     assert any(said in sentence for sentence in wrong(house, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE nodes SET used_numa = '[[0, 2000, 0]]'", "its allocations add up to"),
+        ("UPDATE allocations SET numa = NULL", "its allocations add up to"),
+        ("UPDATE allocations SET numa = '[[1, 5000, 0]]'", "NUMA node 1 of node-1 gave"),
+    ],
+)
+def test_numa_nodes_that_are_put_wrong_are_said(tmp_path: Path, change: str, said: str) -> None:
+    house = House(tmp_path, cards=0)
+    house.register(4, numa=evenly((0, 1), 8, 64 * GIB))
+    house.allocations.placer.load()
+    house.submit(300, 8, name="j", cpu_milli=3000)
+    assert wrong(house) == []
+    assert any(said in sentence for sentence in wrong(house, change))
+    house.close()
 
 
 def test_a_card_taken_from_a_reservation_that_has_begun_is_said(tmp_path: Path) -> None:

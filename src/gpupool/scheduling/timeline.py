@@ -2,7 +2,8 @@
 
 Time is a set of steps: at an instant an amount comes or goes at a place. What may be taken by a claim that starts now
 is what is free on a card during its whole run. Where nothing is held, amounts only come: then this is what is free
-now, and nothing is computed at all. This module adds and compares numbers; it knows no queue, no policy and no clock.
+now, and nothing is computed at all. Processors and main memory are counted by node: of which NUMA node something will
+come back is not foreseen. This module adds and compares numbers; it knows no queue, no policy and no clock.
 """
 
 from __future__ import annotations
