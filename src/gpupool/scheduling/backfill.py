@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from gpupool.model.partition import Placement as Place
-from gpupool.scheduling.columns import Columns, Taken, free_columns
+from gpupool.scheduling.columns import Columns, Taken, beyond, free_columns
 from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free, Recut
@@ -27,8 +28,6 @@ from gpupool.scheduling.timeline import Hold, Timeline
 
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""
-
-_NONE: Ints = np.empty(0, dtype=np.int64)
 
 Attempt = Callable[[int], Taken | None]
 """Places the head on the working copy as it is made for that instant, by the rules of every placement; what it took."""
@@ -138,7 +137,7 @@ class Backfill:
         self.lift()
         found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
         if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
-            found = self._as_before(before, seconds, attempt, owner) or found
+            found = self._as_before(before, parts, seconds, attempt, owner) or found
         return found
 
     def _held(self, start_ns: int, taken: Taken, seconds: int | None) -> Hold:
@@ -148,11 +147,13 @@ class Backfill:
         self.timeline.hold(hold)
         return hold
 
-    def _as_before(self, before: Start, seconds: int | None, attempt: Attempt, owner: str) -> tuple[int, Taken] | None:
+    def _as_before(
+        self, before: Start, parts: Parts, seconds: int | None, attempt: Attempt, owner: str
+    ) -> tuple[int, Taken] | None:
         at = before.at_ns
         then = free_columns(self.free).plus(self.timeline.low(at, self.timeline.until(seconds, at), owner))
         recut = self.timeline.recut(at, self.timeline.until(seconds, at))
-        taken = tried_on(self.free, then.only(kept_by(before)), lambda: attempt(at), recut)
+        taken = tried_on(self.free, then.only(kept_by(before)), lambda: attempt(at), _could_use(parts), recut)
         return None if taken is None else (at, taken)
 
     def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
@@ -162,8 +163,8 @@ class Backfill:
     def _hide(self, until_ns: int, owner: str) -> None:
         now = free_columns(self.free)
         spare = self.timeline.spare(now, until_ns, owner)
-        cards = _more(now.milli, spare.milli, now.sizes, spare.sizes)
-        nodes = _more(now.cpu_milli, spare.cpu_milli, now.host_bytes, spare.host_bytes)
+        cards = beyond(now.milli, spare.milli, now.sizes, spare.sizes)
+        nodes = beyond(now.cpu_milli, spare.cpu_milli, now.host_bytes, spare.host_bytes)
         self._hidden = Taken(*cards, *nodes, pieces=self._held_pieces(until_ns))
         self._add(self._hidden, -1)
 
@@ -177,15 +178,6 @@ class Backfill:
             cpu, host = free.cpu_milli[nodes] + sign * some.cpu_milli, free.host_bytes[nodes] + sign * some.host_bytes
             free.set_hosts(nodes, cpu, host)
         free.recut((row, piece, sign < 0) for row, piece in some.pieces)
-
-
-def _more(first: Ints, spare: Ints, second: Ints, other_spare: Ints) -> tuple[Ints, Ints, Ints]:
-    """Where there is more of either amount than may be used, and how much more."""
-    if first is spare:
-        return _NONE, _NONE, _NONE
-    ours, others = np.maximum(first - np.maximum(spare, 0), 0), np.maximum(second - np.maximum(other_spare, 0), 0)
-    places = np.flatnonzero((ours > 0) | (others > 0))
-    return places, ours[places], others[places]
 
 
 def start_of(hold: Hold) -> Start:
@@ -211,7 +203,7 @@ def earliest(
     Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
     searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest.
     """
-    now = free_columns(free)
+    now, usable = free_columns(free), _could_use(parts)
 
     def at(instant: int) -> Columns:
         return now.plus(timeline.low(instant, timeline.until(seconds, instant), owner))
@@ -222,7 +214,7 @@ def earliest(
 
     def tried(instant: int) -> Taken | None:
         recut = timeline.recut(instant, timeline.until(seconds, instant))
-        return tried_on(free, at(instant), lambda: attempt(instant), recut)
+        return tried_on(free, at(instant), lambda: attempt(instant), usable, recut)
 
     for instants in _stretches(timeline, seconds):
         if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
@@ -231,15 +223,19 @@ def earliest(
 
 
 def tried_on(
-    free: Free, columns: Columns, attempt: Callable[[], Taken | None], recut: Sequence[Recut] = ()
+    free: Free, columns: Columns, attempt: Callable[[], Taken | None], usable: Bools, recut: Sequence[Recut] = ()
 ) -> Taken | None:
-    """What the head would take if these columns were free, and these pieces cut; the working copy is left as it was."""
+    """What the head would take if these columns were free, and these pieces cut; the working copy is left as it was.
+
+    Cards that it could not use stay as they are: who asks for one node does not move the pool.
+    """
     mark = free.mark()
     try:
         free.recut(recut)
-        changed = np.flatnonzero((columns.milli != free.milli) | (columns.sizes != free.size))
+        changed = np.flatnonzero(usable & ((columns.milli != free.milli) | (columns.sizes != free.size)))
         free.set(changed, columns.milli[changed], columns.sizes[changed])
-        hosts = np.flatnonzero((columns.cpu_milli != free.cpu_milli) | (columns.host_bytes != free.host_bytes))
+        other = (columns.cpu_milli != free.cpu_milli) | (columns.host_bytes != free.host_bytes)
+        hosts = np.flatnonzero(other & (free.count_by_node(usable) > 0))
         then = columns.cpu_milli[hosts] - free.cpu_milli[hosts], columns.host_bytes[hosts] - free.host_bytes[hosts]
         free.set_numa(free.numa.widened(hosts, *then))
         free.set_hosts(hosts, columns.cpu_milli[hosts], columns.host_bytes[hosts])
@@ -294,5 +290,4 @@ def _bisected(instants: list[int], low: int, works: Callable[[int], bool]) -> in
 
 
 def _could_use(parts: Parts) -> Bools:
-    could: Bools = np.logical_or.reduce([fit.possible for fit, _ in parts])
-    return could
+    return reduce(np.logical_or, (fit.possible for fit, _ in parts))

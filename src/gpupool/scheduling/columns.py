@@ -70,3 +70,12 @@ def empty_columns(free: Free) -> Columns:
     if hosts is None:
         return Columns(milli, cards.memory_bytes, free.cpu_milli, free.host_bytes)
     return Columns(milli, cards.memory_bytes, hosts.cpu_milli, hosts.memory_bytes)
+
+
+def beyond(first: Ints, spare: Ints, second: Ints, other_spare: Ints) -> tuple[Ints, Ints, Ints]:
+    """Where there is more of either amount than what is spare of it, and how much more of each."""
+    if first is spare:
+        return _EMPTY, _EMPTY, _EMPTY
+    ours, others = np.maximum(first - np.maximum(spare, 0), 0), np.maximum(second - np.maximum(other_spare, 0), 0)
+    places = np.flatnonzero((ours > 0) | (others > 0))
+    return places, ours[places], others[places]

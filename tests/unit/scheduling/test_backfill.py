@@ -202,3 +202,15 @@ def test_only_so_many_heads_are_promised_a_start_on_the_same_cards() -> None:
     assert work.due([(on_t4, 1)], depth=2)
     assert work.due([(on_l40s, 1)])
     assert not work.due([(anywhere, 1)])
+
+
+def test_who_asks_for_cards_of_one_kind_has_no_others_moved_to_find_a_start() -> None:
+    used = used_by("node-1/0") | used_by("node-2/0", "node-3/0", model="L40S")
+    pool = cards("1x1xT4+2x1xL40S", used=used)
+    jobs = [running(f"r{row}", pool, name, ends=10 - row) for row, name in enumerate(pool.uuids)]
+    free, want = Free(pool), Shape(WHOLE, model="T4")
+    seen = free.now()
+    found = earliest(Timeline(pool, jobs, 0), free, [(Fit(want, free), 1)], 60, attempt(free, want))
+    assert found is not None
+    assert found[0] == 10 * SECOND
+    assert set(free.changed(seen).tolist()) == {0}
