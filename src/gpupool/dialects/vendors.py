@@ -7,14 +7,15 @@ their docs; AMD's and Intel's plugins for whole cards.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpupool.base.errors import ForeignValue
 from gpupool.base.units import MIB, WHOLE
-from gpupool.dialects import amounts
-from gpupool.dialects.contract import NO_COMPUTE, Ask, Dialect, Name, Reading, Where
+from gpupool.dialects import amounts, models
+from gpupool.dialects.contract import NO_COMPUTE, Ask, Dialect, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.pod import Container, Pod, Word
+from gpupool.model.claim import Sharing, Within
 
 QUANTITY = 0
 """Instead of MiB in a unit: a quantity, in GiB when it is bare."""
@@ -58,8 +59,40 @@ _DRS = "enflame.com/drs-gcu"
 _CORES_OF_MTHREADS = 16
 
 
+_DOMAINS = (
+    "amd.com", "birentech.com", "cambricon.com", "enflame.com", "hygon.com", "baidu.com", "metax-tech.com",
+)  # fmt: skip
+_TYPES = {"amd.com": "gputype", "hygon.com": "dcutype", "cambricon.com": "mlutype"}
+_QOS, _CLASS, _TOPOLOGY = (f"metax-tech.com/sgpu-{name}" for name in ("qos-policy", "app-class", "topology-aware"))
+_SHARING = {"fixed-share": Sharing.FIXED, "burst-share": Sharing.BURST, "best-effort": Sharing.BEST_EFFORT}
+_URGENCY = {"online": "high", "offline": "low"}
+
+
 def read(pod: Pod, _facts: NodeFacts) -> Reading:
-    return Reading({one.name: ask for one in pod.containers for ask in _asks(one)})
+    asks = {one.name: ask for one in pod.containers for ask in _asks(one)}
+    qos, kind, near = (pod.annotation(key) for key in (_QOS, _CLASS, _TOPOLOGY))
+    if kind is not None:
+        urgency = _URGENCY[amounts.text(kind, *_URGENCY)]
+        asks = {name: replace(ask, urgency=urgency) for name, ask in asks.items()}
+    return Reading(
+        asks,
+        _select(pod),
+        None if qos is None else _SHARING[amounts.text(qos, *_SHARING)],
+        Hints(within=Within(preferred="nvlink") if near is not None and amounts.truth(near) else None),
+    )
+
+
+def _select(pod: Pod) -> Select:
+    def listed(keys: list[str]) -> tuple[str, ...]:
+        return tuple(name for key in keys if (word := pod.annotation(key)) is not None for name in amounts.words(word))
+
+    def cards(what: str) -> tuple[str, ...]:
+        return listed([f"{domain}/{what}-gpuuuid" for domain in _DOMAINS])
+
+    def types(what: str) -> tuple[str, ...]:
+        return models.meant(listed([f"{domain}/{what}-{kind}" for domain, kind in _TYPES.items()]))
+
+    return Select(types("use"), types("nouse"), cards("use"), cards("nouse"))
 
 
 def _asks(one: Container) -> Iterator[Ask]:
@@ -122,6 +155,15 @@ def _names() -> Iterator[Name]:
         if maker.cores is not None:
             cores = f"1-{_CORES_OF_MTHREADS}" if maker.name == "mthreads" else "1-100"
             yield Name(maker.cores, Where.RESOURCE, cores, "compute of each card")
+    for domain in _DOMAINS:
+        yield Name(f"{domain}/use-gpuuuid", Where.ANNOTATION, "list", "only these cards")
+        yield Name(f"{domain}/nouse-gpuuuid", Where.ANNOTATION, "list", "not these cards")
+    for domain, kind in _TYPES.items():
+        yield Name(f"{domain}/use-{kind}", Where.ANNOTATION, "list", "only cards of these models")
+        yield Name(f"{domain}/nouse-{kind}", Where.ANNOTATION, "list", "no card of these models")
+    yield Name(_QOS, Where.ANNOTATION, ", ".join(f"`{name}`" for name in _SHARING), "sharing fixed, burst, best-effort")
+    yield Name(_CLASS, Where.ANNOTATION, "`online`, `offline`", "high, low beside the tenants of the same card")
+    yield Name(_TOPOLOGY, Where.ANNOTATION, "bool", "cards near together, as a wish")
     yield Name(_DRS, Where.RESOURCE, "integer", "refused: how large such a slice is depends on the card")
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.pods import ask_of, pod, said
+from gpupool.model.claim import Within
+from tests.unit.dialects.pods import ask_of, claim_of, pod, said
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,28 @@ from tests.unit.dialects.pods import ask_of, pod, said
 def test_every_makers_example_is_understood(maker: str, limits: dict[str, Any], meaning: str) -> None:
     assert said(pod(limits)) == meaning
     assert ask_of(pod(limits)).vendor == maker
+
+
+def test_their_cards_are_chosen_by_type_and_name() -> None:
+    types = {"hygon.com/use-dcutype": "DCU-K100_AI", "hygon.com/nouse-gpuuuid": "DCU-TPXS320016070601"}
+    select = ask_of(pod({"hygon.com/dcunum": 1}, types)).select
+    assert (select.models, select.not_uuids) == (("DCU-K100_AI",), ("DCU-TPXS320016070601",))
+    named = {"metax-tech.com/use-gpuuuid": "GPU-36beae85"}
+    assert ask_of(pod({"metax-tech.com/sgpu": 1}, named)).select.uuids == ("GPU-36beae85",)
+
+
+def test_metaxs_policy_class_and_topology() -> None:
+    share = {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 60, "metax-tech.com/vmemory": 4}
+    prefix = "metax-tech.com/sgpu-"
+    claim = claim_of(
+        pod(
+            share,
+            {f"{prefix}qos-policy": "burst-share", f"{prefix}app-class": "offline", f"{prefix}topology-aware": "true"},
+        )
+    )
+    ask = claim.containers[0].ask
+    assert (ask.sharing, ask.urgency, claim.hints.within) == ("burst", "low", Within(preferred="nvlink"))
+    assert said(pod(share, {f"{prefix}qos-policy": "fair"})).startswith("GP-1041: metax-tech.com/sgpu-qos-policy: fair")
 
 
 def test_a_slice_of_unknown_size_is_refused() -> None:
