@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpupool.dialects import levels, models
-from gpupool.dialects.pod import Word
+from gpupool.dialects import models
 
 
 @pytest.mark.parametrize(
@@ -21,17 +20,3 @@ from gpupool.dialects.pod import Word
 )
 def test_a_word_means_every_model_that_has_it_whole(word: str, names: tuple[str, ...]) -> None:
     assert models.meant([word]) == names
-
-
-@pytest.mark.parametrize(
-    ("label", "level"),
-    [
-        ("topology.kubernetes.io/zone", "zone"),
-        ("kubernetes.io/hostname", "node"),
-        ("nvidia.com/gpu.clique", "nvlink"),
-        ("cloud.provider.com/topology-block", "block"),
-        ("cloud.google.com/gce-topology-host", "gce-topology-host"),
-    ],
-)
-def test_a_node_label_is_a_level(label: str, level: str) -> None:
-    assert levels.of(Word("k", label, ())) == level

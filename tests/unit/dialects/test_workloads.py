@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadManifest, ForeignValue
-from gpupool.dialects.contract import GangHint
-from gpupool.dialects.documents import rewritten, understand_document
+from gpupool.base.errors import BadManifest
 from gpupool.dialects.workloads import templates
 
 POD: dict[str, Any] = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
@@ -65,44 +63,6 @@ def test_a_list_is_looked_into_and_paths_lead_to_the_template() -> None:
     document = {"kind": "List", "items": [of("Service", {}), of("Deployment", {"template": POD})]}
     (one,) = templates(document)
     assert one.path == ("items", 1, "spec", "template")
-
-
-def test_volcanos_job_is_a_gang_with_a_queue() -> None:
-    spec = {
-        "minAvailable": 3,
-        "queue": "research",
-        "tasks": [{"name": "ps", "replicas": 1, "template": POD}, {"name": "worker", "replicas": 4, "template": POD}],
-    }
-    found = understand_document(of("Job", spec, "batch.volcano.sh/v1alpha1"))
-    assert [one.claim.hints.gang for one in found] == [GangHint("x", 3, 5)] * 2
-    assert [one.claim.hints.queue for one in found] == ["research"] * 2
-    assert [one.template.role for one in found] == ["ps", "worker"]
-
-
-def test_a_launcher_is_no_member_of_the_gang() -> None:
-    roles = {"Launcher": {"replicas": 1, "template": POD}, "Worker": {"replicas": 4, "template": POD}}
-    launcher, worker = understand_document(of("MPIJob", {"mpiReplicaSpecs": roles}))
-    assert (launcher.claim.hints.gang, worker.claim.hints.gang) == (None, GangHint("x", 4, 4))
-
-
-def test_errors_lead_to_the_place_in_the_document() -> None:
-    bad = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpumem": 8}}}]}}
-    with pytest.raises(ForeignValue) as refused:
-        understand_document(of("Deployment", {"template": bad}))
-    assert refused.value.details["path"] == (
-        *("spec", "template", "spec", "containers", 0, "resources", "limits"),
-        "nvidia.com/gpumem",
-    )
-
-
-def test_a_document_is_written_anew_around_its_pods() -> None:
-    document = {"kind": "List", "items": [of("Service", {"a": 1}), of("Deployment", {"replicas": 2, "template": POD})]}
-    new = rewritten(document, understand_document(document))
-    assert new["items"][0] == document["items"][0]
-    limits = new["items"][1]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-    assert limits == {"gpupool.dev/gpus": "1"}
-    assert new["items"][1]["spec"]["replicas"] == 2
-    assert document["items"][1]["spec"]["template"] is POD
 
 
 @pytest.mark.parametrize(
