@@ -12,7 +12,7 @@ from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
 from tests.support.cluster_pool import ClusterPool, fresh
-from tests.support.kube_builders import asking, pod
+from tests.support.kube_builders import asking, gang, pod
 
 WHOLE = {"main": asking(1, 1000, None)}
 CARDS = 4
@@ -96,13 +96,12 @@ def test_what_no_node_could_ever_hold_is_no_reason_to_add_nodes(pool: ClusterPoo
 def test_a_gang_whose_pods_come_one_after_the_other_has_its_seats_from_the_first(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    notes = {names.GANG: "train", names.GANG_SIZE: "6"}
-    create(admin, pods_path, "w-0", WHOLE, annotations=notes)
+    create(admin, pods_path, "w-0", WHOLE, gang=gang(6))
     admin.until(f"{pods_path}/w-0", is_bound)
     assert sum(held(pool).values()) == 6000
     create(admin, pods_path, "other", {"main": asking(4, 1000, None)})
     for n in range(1, 6):
-        create(admin, pods_path, f"w-{n}", WHOLE, annotations=notes)
+        create(admin, pods_path, f"w-{n}", WHOLE, gang=gang(6))
         admin.until(f"{pods_path}/w-{n}", is_bound)
     assert sum(held(pool).values()) == 6000
     assert not is_bound(admin.get(f"{pods_path}/other"))
@@ -131,10 +130,9 @@ def test_a_pod_of_higher_priority_has_one_of_lower_evicted_and_no_more(
     for name, one in (("gpupool-test-low", low), ("gpupool-test-high", high)):
         made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, **one}
         admin.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", made)
-    yields = {names.PREEMPTIBLE: "true"}
     for n in range(2 * CARDS):
         spec = {"priorityClassName": "gpupool-test-low", "terminationGracePeriodSeconds": 0}
-        create(admin, pods_path, f"low-{n}", WHOLE, annotations=yields, spec=spec)
+        create(admin, pods_path, f"low-{n}", WHOLE, preemptible=True, spec=spec)
     for n in range(2 * CARDS):
         admin.until(f"{pods_path}/low-{n}", is_bound)
     create(admin, pods_path, "high", WHOLE, spec={"priorityClassName": "gpupool-test-high"})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,8 @@ class ClusterPool:
     def __init__(self, cluster: Cluster, place: Path) -> None:
         self.cluster, self.place, self.admin = cluster, place, cluster.admin()
         self.controller: subprocess.Popen[bytes] | None = None
+        self.webhook: subprocess.Popen[bytes] | None = None
+        self.webhook_port = 0
         self.agents = SimulatedAgents(cluster.admin())
 
     def install(self) -> None:
@@ -62,6 +67,27 @@ class ClusterPool:
         with open(self.place / "controller.log", "ab") as log:
             self.controller = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
+    def start_webhook(self, dialects: str = "all") -> None:
+        """And have the API server ask it, where this machine's address reaches it."""
+        port = free_port()
+        self.webhook_port = port
+        self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
+        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
+        words += ["webhook", "--listen", f"127.0.0.1:{port}", "--dialects", dialects]
+        with open(self.place / "webhook.log", "ab") as log:
+            self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        path = install.path_of(install.webhook())
+        trusted = self.admin.until(path, lambda found: bool(found["webhooks"][0]["clientConfig"].get("caBundle")))
+        assert trusted
+        self.until(lambda: answers(port), "an admission that listens")
+
+    def end_webhook(self) -> None:
+        """The configuration first, or nobody could make pods that ask."""
+        if self.webhook is not None:
+            self.admin.delete(install.path_of(install.webhook()))
+            self.webhook.terminate()
+            self.webhook.wait(SECONDS)
+
     @property
     def running(self) -> bool:
         return self.controller is not None and self.controller.poll() is None
@@ -82,6 +108,7 @@ class ClusterPool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end_webhook()
         if self.controller is not None and self.running:
             self.controller.terminate()
             self.controller.wait(SECONDS)
@@ -184,6 +211,27 @@ class SimulatedAgents:
         if known.get("observedGeneration") != seen or known.get("slots", []) != used:
             patch = {"status": {"observedGeneration": seen, "slots": used}}
             self._api.merge(f"{ledger.NODES}/{node['metadata']['name']}/status", patch)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether an admission listens there and has its lists."""
+    try:
+        with urllib.request.urlopen(
+            f"https://localhost:{port}/readyz", context=ssl._create_unverified_context()
+        ) as one:
+            return bool(one.status == 200)
+    except OSError:
+        return False
+
+
+def _placed(made: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return install.path_of(made), made
 
 
 def fresh(pod: dict[str, Any]) -> dict[str, Any]:

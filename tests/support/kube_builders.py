@@ -20,8 +20,8 @@ def limits_of(count: int, milli: int, memory_bytes: int | None) -> dict[str, str
 
 def asking(count: int = 1, milli: int = 300, memory_bytes: int | None = 8 * GIB, **more: Any) -> dict[str, Any]:
     """One container's part of the claim."""
-    found = {"count": count, "gpuMilli": milli, **more}
-    return found if memory_bytes is None else {**found, "memoryBytes": memory_bytes}
+    found = {"count": count, "gpu_milli": milli, "sharing": "fixed", "vendor": "nvidia", **more}
+    return found if memory_bytes is None else {**found, "memory_bytes": memory_bytes}
 
 
 def pod(
@@ -30,20 +30,22 @@ def pod(
     *,
     namespace: str = "default",
     spec: dict[str, Any] | None = None,
-    annotations: dict[str, str] | None = None,
-    **claim: Any,
+    **hints: Any,
 ) -> dict[str, Any]:
-    """A gated pod in the normal form; `containers` are what each claims: one of 0.3 GPU and 8 GiB if left out."""
+    """A gated pod in the normal form; `containers` are what each claims: one of 0.3 GPU and 8 GiB if left out.
+
+    `hints` are what is claimed of the whole pod: `gang`, `within`, `preemptible`.
+    """
     asked = containers if containers is not None else {"main": asking()}
     made = [
         {
             "name": each,
             "image": "gpupool.test/busybox:1",
-            "resources": {"limits": limits_of(one["count"], one["gpuMilli"], one.get("memoryBytes"))},
+            "resources": {"limits": limits_of(one["count"], one["gpu_milli"], one.get("memory_bytes"))},
         }
         for each, one in asked.items()
     ]
-    told = {names.CLAIM: json.dumps({"containers": asked, **claim}), **(annotations or {})}
+    claims = [{"container": each, "kind": "app", **one} for each, one in asked.items()]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -54,10 +56,16 @@ def pod(
             "resourceVersion": "1",
             "creationTimestamp": CREATED,
             "labels": {names.MANAGED: "true"},
-            "annotations": told,
+            "annotations": {names.CLAIM: json.dumps({"containers": claims, "pod": hints})},
         },
         "spec": {"containers": made, "schedulingGates": [{"name": names.GATE}], **(spec or {})},
     }
+
+
+def gang(size: int, minimum: int | None = None, name: str = "train") -> dict[str, Any]:
+    """The hint of a pod that starts with others."""
+    found = {"name": name, "size": size}
+    return found if minimum is None else {**found, "minimum": minimum}
 
 
 def node(

@@ -1,6 +1,7 @@
 """`python -m gpupool.kubernetes PART`: the parts of gpupool that run in a cluster.
 
     controller   places pods: two replicas, of which one leads
+    webhook      admits pods that ask for cards: two replicas
     agent        makes the cards of its node ready, one a node, beside `python -m gpupool.kubernetes.slots`
     install      prints, as YAML, what has to be in the cluster before
 
@@ -21,10 +22,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import BadOption, GpupoolError, Unavailable
 from gpupool.base.units import parse_duration
+from gpupool.dialects.registry import DIALECTS
 from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
@@ -33,6 +36,7 @@ from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.serving import Health, serving
+from gpupool.kubernetes.webhook import Place, Webhook
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -66,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     controller.add_argument("--preempt-after", default="5m", help="a pod that runs for less than that is left alone")
     controller.add_argument("--preempt-per-hour", type=int, default=60, help="of one tenant's pods")
     controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
+    webhook = parts.add_parser("webhook", help="admits pods that ask for cards")
+    webhook.add_argument(
+        "--dialects",
+        default="native",
+        help=f"whose words are taken: all, or some of {','.join(one.name for one in DIALECTS)}; "
+        "pods that ask in others are left to whom they were written for",
+    )
+    webhook.add_argument("--listen", default="127.0.0.1:9443", help="address for the API server, TLS")
     agent = parts.add_parser("agent", help="makes the cards of its node ready")
     agent.add_argument("--node", default="", help="default: NODE_NAME, else this machine's name")
     agent.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
@@ -95,7 +107,7 @@ def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> Conne
 
 
 async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    work = {"controller": _controller, "agent": _agent}[options.part]
+    work = {"controller": _controller, "agent": _agent, "webhook": _webhook}[options.part]
     task = asyncio.ensure_future(work(options, environ))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -129,6 +141,23 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
                 await lead()
             else:
                 await leader.lead(lead)
+
+
+async def _webhook(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    async with KubeApi(connection(options, environ)) as api:
+        await Webhook(api, Place.of(options.listen, options.namespace), _dialects(options.dialects)).run()
+
+
+def _dialects(text: str) -> frozenset[str] | None:
+    """None is all. Raises BadOption."""
+    if text == "all":
+        return None
+    names, known = frozenset(text.split(",")), {one.name for one in DIALECTS}
+    if unknown := sorted(names - known):
+        near = get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: all, {', '.join(sorted(known))}"
+        raise BadOption(f"--dialects: there is none called {unknown[0]!r}", hint=hint)
+    return names
 
 
 async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import ApiServerRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.connection import Connection
 
 MERGE = "application/merge-patch+json"
@@ -31,10 +31,8 @@ _LATER = (408, 429, 500, 502, 503, 504)
 log = logging.getLogger(__name__)
 
 
-class ApiRefused(GpupoolError):
+class ApiRefused(ApiServerRefused):
     """The API server said no. `status` and `reason` are its own (404 NotFound, 409 Conflict, 422 Invalid)."""
-
-    code, title = "GP-2030", "The API server refused"
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message, status=status, reason=reason)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupool.kubernetes.identity import NotYet
+from gpupool.base.errors import CardNotReady
 from gpupool.kubernetes.names import SLOT as KIND
 from gpupool.mechanisms.contract import Prepared
 
@@ -47,14 +47,14 @@ def document(devices: Mapping[str, Mapping[str, Any]]) -> str:
 def write(folder: Path, slot: str, devices: Mapping[str, Mapping[str, Any]]) -> None:
     """The slot's file, whole or not at all; twice is once.
 
-    Raises NotYet where a device of that name said something else before: the runtime may have read it, so it is
+    Raises CardNotReady where a device of that name said something else before: the runtime may have read it, so it is
     withdrawn, and the kubelet asks again.
     """
     place, text = folder / f"{PREFIX}{slot}.json", document(devices)
     before = _read(place)
     if any(name in before and before[name] != one for name, one in devices.items()):
         place.unlink()
-        raise NotYet(f"slot {slot} has other cards than a moment ago; its file is withdrawn")
+        raise CardNotReady(f"slot {slot} has other cards than a moment ago; its file is withdrawn")
     made = folder / f"{PREFIX}{slot}.new"
     with open(made, "w", encoding="utf-8") as file:
         file.write(text)

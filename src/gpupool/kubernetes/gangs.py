@@ -73,7 +73,7 @@ def waiting_gang(
     for uid, entries in entered.items():
         alike = next((known for known in by_shape if _alike(known, entries)), (shape,))
         by_shape.setdefault(alike, []).append([job_name(uid, entry.container) for entry in entries])
-    root, members = _tree(name, by_shape, first.gang_minimum, shape.within)
+    root, members = _tree(name, by_shape, first.gang_minimum, first.within)
     seated = {job_name(uid, entry.container) for uid, entries in entered.items() for entry in entries}
     heads = tuple(job for job in members if job not in seated)
     if not heads:

@@ -13,14 +13,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpupool.base.errors import Refused
+from gpupool.base.errors import CardNotReady
 from gpupool.kubernetes.objects import Entry, EntryState
-
-
-class NotYet(Refused):
-    """The container has to wait; the kubelet asks again."""
-
-    code, title = "GP-2033", "A container waits for its card"
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ def bookings(checkpoint: bytes, resource: str, device_of: Callable[[bytes], str]
 
     The file is JSON: `Data.PodDeviceEntries[]` with `PodUID`, `ContainerName`, `ResourceName`, `DeviceIDs` (by NUMA
     node) and `AllocResp` (base64 of a ContainerAllocateResponse): pkg/kubelet/cm/devicemanager/checkpoint.
-    Raises NotYet where it cannot be read.
+    Raises CardNotReady where it cannot be read.
     """
     try:
         entries = json.loads(checkpoint)["Data"]["PodDeviceEntries"] or ()
@@ -61,7 +55,7 @@ def bookings(checkpoint: bytes, resource: str, device_of: Callable[[bytes], str]
             if one["ResourceName"] == resource
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NotYet(f"the kubelet's checkpoint cannot be read: {error!r}") from None
+        raise CardNotReady(f"the kubelet's checkpoint cannot be read: {error!r}") from None
 
 
 def holders(
@@ -73,21 +67,21 @@ def holders(
     """Who holds the slot: one container, or an init container and the one that gets its slot after it.
 
     `entries` are the node's ledger by (pod uid, container), `listed` asks PodResources for a pod by namespace and name:
-    slots by container. Raises NotYet with what does not agree.
+    slots by container. Raises CardNotReady with what does not agree.
     """
     mine = [one for one in booked if slot in one.slots]
     if not mine:
-        raise NotYet(f"slot {slot} is in no line of the kubelet's checkpoint")
+        raise CardNotReady(f"slot {slot} is in no line of the kubelet's checkpoint")
     uids = {one.uid for one in mine}
     if len(uids) > 1:
-        raise NotYet(f"slot {slot} is booked for {len(uids)} pods: {', '.join(sorted(uids))}")
+        raise CardNotReady(f"slot {slot} is booked for {len(uids)} pods: {', '.join(sorted(uids))}")
     found = tuple(Holder(one, _entry(one, entries)) for one in mine)
     first = found[0].entry
     said = listed(first.namespace, first.pod)
     by_lister = {container for container, slots in said.items() if slot in slots}
     by_checkpoint = {one.container for one in mine if one.container in said}
     if by_lister != by_checkpoint:
-        raise NotYet(
+        raise CardNotReady(
             f"slot {slot}: the checkpoint names {_named(by_checkpoint)}, PodResources {_named(by_lister)}; "
             "the kubelet's records do not agree yet"
         )
@@ -97,12 +91,12 @@ def holders(
 def _entry(one: Booking, entries: Mapping[tuple[str, str], Entry]) -> Entry:
     entry = entries.get((one.uid, one.container))
     if entry is None:
-        raise NotYet(
+        raise CardNotReady(
             f"pod {one.uid}, container {one.container} has no cards in this node's ledger",
             hint="a pod gets its cards before it is released; kubectl gpupool why POD",
         )
     if entry.state is EntryState.DRAINING:
-        raise NotYet(f"{entry.namespace}/{entry.pod}: its cards are being given back")
+        raise CardNotReady(f"{entry.namespace}/{entry.pod}: its cards are being given back")
     return entry
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.kubernetes.asking import asks
 from gpupool.kubernetes.names import GROUP
 from gpupool.kubernetes.policies import policies
 from gpupool.kubernetes.schemas import crds
@@ -15,6 +16,8 @@ from gpupool.kubernetes.schemas import crds
 Object = dict[str, Any]
 NAMESPACE = "gpupool"
 CONTROLLER, AGENT, WEBHOOK = "gpupool-controller", "gpupool-agent", "gpupool-webhook"
+SECRET = "gpupool-webhook-certificates"
+ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
 
@@ -30,12 +33,36 @@ def objects(namespace: str = NAMESPACE) -> list[Object]:
     made = [space, *crds()]
     for account, rules in _RIGHTS.items():
         made += _account(account, rules, namespace)
-    return [
-        *made,
-        _own_lease(namespace),
-        _bound_lease(namespace),
-        *policies(user_of(CONTROLLER, namespace), user_of(AGENT, namespace)),
-    ]
+    made += [_role(CONTROLLER, namespace, _LEASE), _role(WEBHOOK, namespace, _SECRET)]
+    made += [_bound(CONTROLLER, namespace), _bound(WEBHOOK, namespace)]
+    return [*made, *policies(user_of(CONTROLLER, namespace), user_of(AGENT, namespace))]
+
+
+def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
+    """The configuration of the admission webhook; applied when it runs, since without it askers are refused.
+
+    Only pods that name cards reach it, by the words of any dialect: others never meet us. `url` is for a webhook that
+    does not run behind its Service.
+    """
+    service = {"namespace": namespace, "name": WEBHOOK, "path": "/admit", "port": 443}
+    hook = {
+        "name": f"pods.{GROUP}",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 10,
+        "reinvocationPolicy": "IfNeeded",
+        "clientConfig": {"url": url} if url else {"service": service},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchExpressions": [_not_in("kubernetes.io/metadata.name", "kube-system", namespace)]},
+        "matchConditions": [{"name": "asks-for-cards", "expression": asks()}],
+    }
+    meta = {"name": WEBHOOK}
+    return {"apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration", "metadata": meta, "webhooks": [hook]}
+
+
+def _not_in(key: str, *values: str) -> Object:
+    return {"key": key, "operator": "NotIn", "values": list(values)}
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
@@ -64,6 +91,10 @@ _RIGHTS: dict[str, list[Object]] = {
     WEBHOOK: [
         _rule(GROUP, ["gpunodes", "tenants", "poolsettings"], _READ),
         _rule("", ["nodes"], _READ),
+        {
+            **_rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"], ["get", "patch"]),
+            "resourceNames": [WEBHOOK],
+        },
     ],
 }
 
@@ -81,20 +112,26 @@ def _account(name: str, rules: list[Object], namespace: str) -> list[Object]:
     return [account, role, binding]
 
 
-def _own_lease(namespace: str) -> Object:
-    rules = [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])]
-    meta = {"name": CONTROLLER, "namespace": namespace}
+def _role(account: str, namespace: str, rules: list[Object]) -> Object:
+    meta = {"name": account, "namespace": namespace}
     return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
 
 
-def _bound_lease(namespace: str) -> Object:
+def _bound(account: str, namespace: str) -> Object:
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": {"name": CONTROLLER, "namespace": namespace},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": CONTROLLER},
-        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": namespace}],
+        "metadata": {"name": account, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
+
+
+_LEASE = [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])]
+_SECRET = [
+    _rule("", ["secrets"], ["create"]),
+    {**_rule("", ["secrets"], ["get", "update"]), "resourceNames": [SECRET]},
+]
 
 
 _PLURALS = {
@@ -104,6 +141,7 @@ _PLURALS = {
     "ClusterRoleBinding": "clusterrolebindings",
     "Role": "roles",
     "RoleBinding": "rolebindings",
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "CustomResourceDefinition": "customresourcedefinitions",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import grpc
 
+from gpupool.base.errors import CardNotReady
 from gpupool.kubernetes._wire.protocol import device_plugin, pod_resources
-from gpupool.kubernetes.identity import Booking, NotYet, bookings
+from gpupool.kubernetes.identity import Booking, bookings
 from gpupool.kubernetes.names import SLOT
 
 ROOT = Path("/var/lib/kubelet")
@@ -34,15 +35,15 @@ class Kubelet:
         self._channel.close()
 
     def bookings(self) -> tuple[Booking, ...]:
-        """Who has which slot. Raises NotYet where the checkpoint cannot be read."""
+        """Who has which slot. Raises CardNotReady where the checkpoint cannot be read."""
         try:
             content = (self._plugins / CHECKPOINT).read_bytes()
         except OSError as error:
-            raise NotYet(f"the kubelet's checkpoint cannot be read: {error}") from None
+            raise CardNotReady(f"the kubelet's checkpoint cannot be read: {error}") from None
         return bookings(content, SLOT, _device)
 
     def slots(self, namespace: str, pod: str) -> dict[str, list[str]]:
-        """By container of the pod its slots, as PodResources has it. Raises NotYet."""
+        """By container of the pod its slots, as PodResources has it. Raises CardNotReady."""
         request = pod_resources.messages.GetPodResourcesRequest(pod_namespace=namespace, pod_name=pod)
         ask = pod_resources.call(self._channel, "PodResourcesLister/Get")
         for _ in range(TRIES):
@@ -50,11 +51,11 @@ class Kubelet:
                 answer = ask(request, timeout=CALL_SECONDS, wait_for_ready=True)
             except grpc.RpcError as error:
                 if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
-                    raise NotYet(f"PodResources of {namespace}/{pod}: {error.details()}") from None
+                    raise CardNotReady(f"PodResources of {namespace}/{pod}: {error.details()}") from None
                 time.sleep(BUSY_SECONDS)
                 continue
             return {one.name: list(_slots(one)) for one in answer.pod_resources.containers}
-        raise NotYet(f"PodResources of {namespace}/{pod}: too many requests; asked {TRIES} times")
+        raise CardNotReady(f"PodResources of {namespace}/{pod}: too many requests; asked {TRIES} times")
 
 
 def _device(answer: bytes) -> str:

@@ -1,10 +1,12 @@
-"""Every name that gpupool uses in a cluster. Each stands here once; charts, policies and docs are made from these."""
+"""Every name that gpupool uses in a cluster; what people type is `dialects.native`'s. Charts and policies use these."""
 
 from __future__ import annotations
 
 from typing import Final
 
-GROUP: Final = "gpupool.dev"
+from gpupool.dialects import native
+
+GROUP: Final = native.DOMAIN
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
@@ -12,33 +14,18 @@ GATE: Final = f"{GROUP}/placement"
 """The scheduling gate of a pod that has no cards yet."""
 MANAGED: Final = f"{GROUP}/managed"
 """Label of every pod that went through our admission; the controller watches these alone."""
-QUEUE: Final = f"{GROUP}/queue"
-"""Label: the tenant's queue."""
-
-GPUS: Final = f"{GROUP}/gpus"
-"""Asked per container: cards. In the normal form it is not there any more."""
-GPU_MILLI: Final = f"{GROUP}/gpu-milli"
-"""Asked: thousandths of each card. In the normal form: of all its cards together."""
-MEMORY: Final = f"{GROUP}/memory"
-"""Asked: bytes of each card. In the normal form: of all its cards together."""
-SLOT: Final = f"{GROUP}/slot"
+GPU_MILLI: Final = native.MILLI
+MEMORY: Final = native.MEMORY
+SLOT: Final = native.SLOT
 """One per container that has cards: what the device plugin hands out. Only in the normal form."""
 TOTALS: Final = (SLOT, GPU_MILLI, MEMORY)
 
-SHARING: Final = f"{GROUP}/sharing"
-MODEL: Final = f"{GROUP}/model"
-TOPOLOGY: Final = f"{GROUP}/topology"
-ASKED: Final = f"{GROUP}/asked"
-"""Annotation: the words as they were typed, per container."""
-CLAIM: Final = f"{GROUP}/claim"
-"""Annotation: how they were understood, per container, as JSON. What it says is checked against the totals."""
+CLAIM: Final = native.CLAIM
+TYPED: Final = native.TYPED
 PLACED: Final = f"{GROUP}/placed"
 """Annotation: the cards, for people to read. Nobody believes it."""
-GANG: Final = f"{GROUP}/gang"
-"""Annotation or label: the gang's name within the namespace."""
-GANG_SIZE: Final = f"{GROUP}/gang-size"
-GANG_MINIMUM: Final = f"{GROUP}/gang-minimum"
-PREEMPTIBLE: Final = f"{GROUP}/preemptible"
+ELIGIBLE: Final = f"{GROUP}/eligible-"
+"""Of labels that no Node has: a snapshot says by them which nodes a class of pods may go to."""
 
 CONDITION: Final = "PodScheduled"
 FIELD_MANAGER: Final = "gpupool"

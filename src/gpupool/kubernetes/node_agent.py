@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from gpupool import __version__
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import CardNotReady, GpupoolError
 from gpupool.kubernetes import cdi, ledger, names
 from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.identity import Booking, NotYet, holders
+from gpupool.kubernetes.identity import Booking, holders
 from gpupool.kubernetes.kubelet import Kubelet, runs
 from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Mode, Others, SlotUse
 from gpupool.kubernetes.pods import ENDED, requests
@@ -140,7 +140,7 @@ class NodeAgent:
 
     def _bind(self, slot: str) -> None:
         if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
-            raise NotYet(f"node {self._node} is only looked at", hint=f"kubectl gpupool adopt {self._node}")
+            raise CardNotReady(f"node {self._node} is only looked at", hint=f"kubectl gpupool adopt {self._node}")
         entries = {entry.key: entry for entry in self._ledger.entries}
         found = holders(slot, self._kubelet.bookings(), entries, self._kubelet.slots)
         devices = {one.booking.device: self._device(one.booking, one.entry) for one in found}

@@ -1,30 +1,27 @@
 """What the controller reads of a pod: how much it asks, where it may go, how far it has come.
 
-Only pods in the normal form are read (see `admission`). Their resources cannot be changed after creation; annotations
+Only pods in the normal form are read (`dialects.normal`). Their resources cannot be changed after creation; annotations
 can, by their tenant, so the claim in the annotation is taken only where it adds up to the totals in the resources.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from gpupool.base.errors import BadInput, GpupoolError
-from gpupool.base.units import MIB, WHOLE
+from gpupool.base.errors import GpupoolError
+from gpupool.dialects.contract import PodClaim
+from gpupool.dialects.normal import read_admitted
+from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names, quantities
 from gpupool.kubernetes.eligible import Constraint
-from gpupool.model.claim import ANYWHERE, Shape, Sharing, Within
+from gpupool.model.claim import ANYWHERE, Shape, Within
 
 Json = Mapping[str, Any]
 ENDED = ("Succeeded", "Failed")
 NS = 10**9
-
-
-class BadClaim(BadInput):
-    """A pod whose claim cannot be read; a tenant has changed it, or it never went through admission."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,9 @@ class Pod:
     ended: bool = False
     deleting: bool = False
     priority: int = 0
+    within: Within = ANYWHERE
     preemptible: bool = False
+    """Where nothing is said: whether somebody makes another one in its place."""
     created_ns: int = 0
     started_ns: int | None = None
     """When its node took it in."""
@@ -77,7 +76,6 @@ class Pod:
 def read_pod(pod: Json) -> Pod:
     """The pod as the API server has it. Never raises for what a tenant wrote: `problem` says what is wrong."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    notes = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
     cpu, memory = requests(spec)
     found = Pod(
         uid=meta["uid"],
@@ -96,85 +94,32 @@ def read_pod(pod: Json) -> Pod:
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
-        preemptible=_preemptible(notes, meta),
     )
     try:
-        gang, size, minimum = _gang(notes)
-        name = f"{found.namespace}/{gang}" if gang else ""
-        return replace(found, asks=asks_of(pod), gang=name, gang_size=size, gang_minimum=minimum)
+        return _claimed(found, read_admitted(pod), meta)
     except GpupoolError as error:
         return replace(found, problem=str(error))
 
 
-def asks_of(pod: Json) -> tuple[Ask, ...]:
-    """Per container that has a slot what it claims. Raises BadClaim."""
-    told = _claim(pod)
-    containers = {one["name"]: one for one in _containers(pod["spec"])}
-    slotted = {name: limits for name, one in containers.items() if names.SLOT in (limits := _limits(one))}
-    if set(told["containers"]) != set(slotted):
-        raise BadClaim(
-            f"annotation {names.CLAIM} is about {_said(told['containers'])}, slots are asked for by {_said(slotted)}",
-            hint="annotations of gpupool.dev are not for tenants to change; create the pod anew",
-        )
-    return tuple(Ask(name, _shape(name, told, told["containers"][name], limits)) for name, limits in slotted.items())
+def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
+    """Per container that has a slot what it claims. Raises FactMissing."""
+    return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
-def _claim(pod: Json) -> dict[str, Any]:
-    text = (pod["metadata"].get("annotations") or {}).get(names.CLAIM)
-    try:
-        told = json.loads(text or "")
-        if not isinstance(told.get("containers"), dict):
-            raise TypeError
-    except (ValueError, TypeError, AttributeError):
-        raise BadClaim(
-            f"annotation {names.CLAIM} {'is missing' if text is None else 'is not what admission wrote'}",
-            hint="create the pod anew; is the admission of gpupool in place? kubectl gpupool doctor",
-        ) from None
-    return dict(told)
-
-
-def _shape(container: str, told: Json, one: Json, limits: Mapping[str, str]) -> Shape:
-    try:
-        count, milli, size = int(one["count"]), int(one["gpuMilli"]), one.get("memoryBytes")
-        sharing = Sharing(one.get("sharing", Sharing.FIXED))
-        within = told.get("within") or {}
-        near = Within(within.get("required"), within.get("preferred")) if within else ANYWHERE
-        totals = quantities.whole(limits.get(names.GPU_MILLI, 0)), quantities.whole(limits.get(names.MEMORY, 0))
-    except (KeyError, TypeError, ValueError):
-        raise BadClaim(f"annotation {names.CLAIM} says nothing that can be read of {container}") from None
-    claimed = count * milli, count * (int(size) if size is not None else 0)
-    if claimed != totals or not (0 < milli <= WHOLE and count > 0):
-        raise BadClaim(
-            f"{container}: {names.CLAIM} adds up to {claimed[0]} gpu-milli and {claimed[1] // MIB} MiB, its resources "
-            f"are {totals[0]} and {totals[1] // MIB} MiB",
-            hint="annotations of gpupool.dev are not for tenants to change; create the pod anew",
-        )
-    return Shape(milli, size, count, told.get("model"), sharing=sharing, within=near)
-
-
-def _preemptible(notes: Mapping[str, str], meta: Json) -> bool:
-    """What it says; a pod that says nothing is one where its owner will make another in its place."""
+def _claimed(found: Pod, claim: PodClaim, meta: Json) -> Pod:
+    """The pod with what it claims. A gang of unknown size has as many members as start together."""
+    hints, gang = claim.hints, claim.hints.gang
+    size = gang.size or gang.minimum or 1 if gang else 0
     owned = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
-    return notes.get(names.PREEMPTIBLE, "true" if owned else "false") == "true"
-
-
-def _gang(notes: Mapping[str, str]) -> tuple[str, int, int]:
-    """(name, members, of which at least so many start together)."""
-    name = notes.get(names.GANG, "")
-    if not name:
-        return "", 0, 0
-    size = _count(notes, names.GANG_SIZE, 1)
-    minimum = _count(notes, names.GANG_MINIMUM, size)
-    if minimum > size:
-        raise BadClaim(f"{names.GANG_MINIMUM} {minimum} is more than {names.GANG_SIZE} {size}")
-    return name, size, minimum
-
-
-def _count(notes: Mapping[str, str], key: str, otherwise: int) -> int:
-    text = notes.get(key, str(otherwise))
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000):
-        raise BadClaim(f"{key}: {text!r} is not a number of pods", hint="write it like 8")
-    return int(text)
+    return replace(
+        found,
+        asks=asks_of(claim),
+        within=hints.within or ANYWHERE,
+        preemptible=owned if hints.preemptible is None else hints.preemptible,
+        gang=f"{found.namespace}/{gang.name}" if gang else "",
+        gang_size=size,
+        gang_minimum=min(gang.minimum or size, size) if gang else 0,
+    )
 
 
 # --- processors and main memory ---------------------------------------------------------------
@@ -216,22 +161,6 @@ def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 def _larger(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return max(a[0], b[0]), max(a[1], b[1])
-
-
-# --- parts ------------------------------------------------------------------------------------
-
-
-def _containers(spec: Json) -> Iterator[Json]:
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()
-
-
-def _limits(container: Json) -> Mapping[str, str]:
-    return (container.get("resources") or {}).get("limits") or {}
-
-
-def _said(found: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(found)) or "nobody"
 
 
 def _ns(stamp: str) -> int:

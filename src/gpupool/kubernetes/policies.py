@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.base.errors import PastAdmission, WrittenByGpupoolAlone
 from gpupool.kubernetes import names
 from gpupool.kubernetes.names import GROUP
 
@@ -16,7 +17,7 @@ Object = dict[str, Any]
 NODE_NAME = "authentication.kubernetes.io/node-name"
 """In the token of a service account of a pod that runs on that node (KEP-4193)."""
 _MASTERS = "'system:masters' in request.userInfo.groups"
-_LOCKED = (names.CLAIM, names.ASKED, names.PLACED)
+_LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 
 def policies(controller: str, agent: str) -> list[Object]:
@@ -27,7 +28,7 @@ def policies(controller: str, agent: str) -> list[Object]:
 
 def _ledger(controller: str) -> Object:
     rule = f"{_entries('object')} == (oldObject == null ? [] : {_entries('oldObject')})"
-    message = "GP-2031: who has which card is written by gpupool's controller alone"
+    message = f"{WrittenByGpupoolAlone.code}: who has which card is written by gpupool's controller alone"
     return _policy(
         "ledger", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [_not(controller)], [_rule(rule, message, "Forbidden")]
     )
@@ -35,14 +36,16 @@ def _ledger(controller: str) -> Object:
 
 def _own_node(agent: str) -> Object:
     rule = f"request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
-    message = "GP-2031: an agent reports of the node that it runs on, and of no other"
+    message = f"{WrittenByGpupoolAlone.code}: an agent reports of the node that it runs on, and of no other"
     mine = {"name": "an-agent", "expression": f"request.userInfo.username == '{agent}'"}
     on = (GROUP, ("gpunodes", "gpunodes/status"), ("CREATE", "UPDATE"))
     return _policy("own-node", on, [mine], [_rule(rule, message, "Forbidden")])
 
 
 def _released_by(controller: str) -> Object:
-    message = "GP-2031: a pod gets its cards from gpupool's controller; without them its gate stays"
+    message = (
+        f"{WrittenByGpupoolAlone.code}: a pod gets its cards from gpupool's controller; without them its gate stays"
+    )
     rule = f"!{_gated('oldObject')} || {_gated('object')}"
     on = ("", ("pods",), ("UPDATE",))
     return _policy("gate", on, [_managed(), _not(controller), _no_master()], [_rule(rule, message, "Forbidden")])
@@ -52,13 +55,19 @@ def _locked(controller: str) -> Object:
     rules = [
         _rule(
             f"{_note('object', key)} == {_note('oldObject', key)}",
-            f"GP-2031: {key} is written by gpupool; to ask for something else, create the pod anew",
+            f"{WrittenByGpupoolAlone.code}: {key} is gpupool's; to ask for something else, create the pod anew",
             "Forbidden",
         )
         for key in _LOCKED
     ]
     label = f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
-    rules.append(_rule(label, f"GP-2031: the label {names.MANAGED} stays on a pod that has cards of ours", "Forbidden"))
+    rules.append(
+        _rule(
+            label,
+            f"{WrittenByGpupoolAlone.code}: the label {names.MANAGED} stays on a pod that has cards of ours",
+            "Forbidden",
+        )
+    )
     return _policy("words", ("", ("pods",), ("UPDATE",)), [_managed(), _not(controller), _no_master()], rules)
 
 
@@ -69,8 +78,8 @@ def _net() -> Object:
     )
     rule = f"{_gated('object')} && object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
     message = (
-        "GP-2032: this pod asks for cards and did not go through gpupool's admission; is its webhook there? "
-        "kubectl gpupool doctor"
+        f"{PastAdmission.code}: this pod asks for cards and did not go through gpupool's admission; "
+        "is its webhook there? kubectl gpupool doctor"
     )
     on = ("", ("pods",), ("CREATE",))
     return _policy("net", on, [{"name": "asks", "expression": asks}], [_rule(rule, message, "Invalid")])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from gpupool.kubernetes import gangs
+from gpupool.kubernetes import gangs, names
 from gpupool.kubernetes.eligible import Constraint
 from gpupool.kubernetes.objects import Entry
 from gpupool.kubernetes.pods import Pod
@@ -21,7 +21,6 @@ from gpupool.scheduling.snapshot import ClassKey, Waiting
 
 HEADS = 64
 """Pods of one class that a snapshot names: as many as one plan places."""
-ELIGIBLE = "gpupool.dev/eligible-"
 
 
 class Present(NamedTuple):
@@ -128,7 +127,7 @@ class PodQueue:
 
 def mark_of(constraint: Constraint) -> str:
     """A label for the nodes that the constraint admits: the same in every process."""
-    return ELIGIBLE + hashlib.sha256(repr(constraint).encode()).hexdigest()[:16]
+    return names.ELIGIBLE + hashlib.sha256(repr(constraint).encode()).hexdigest()[:16]
 
 
 def _age(pod: Pod) -> tuple[int, str, str]:

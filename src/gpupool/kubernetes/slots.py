@@ -21,6 +21,7 @@ from typing import Any
 
 import grpc
 
+from gpupool.base.errors import CardNotReady
 from gpupool.kubernetes._wire.protocol import device_plugin
 from gpupool.kubernetes.names import SLOT
 
@@ -60,7 +61,8 @@ class Slots:
         for one in request.container_requests:
             if len(one.devices_ids) != 1:
                 context.abort(
-                    grpc.StatusCode.INVALID_ARGUMENT, f"GP-2033: one {SLOT} a container, not {len(one.devices_ids)}"
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"{CardNotReady.code}: one {SLOT} a container, not {len(one.devices_ids)}",
                 )
             name = f"{one.devices_ids[0]}-{secrets.token_hex(4)}"
             answers.append(D.ContainerAllocateResponse(cdi_devices=[D.CDIDevice(name=f"{SLOT}={name}")]))
@@ -89,7 +91,7 @@ def ask(agent: Path, slot: str) -> str:
             with line.makefile("rb") as answer:
                 return str(json.loads(answer.readline())["refused"])
     except (OSError, ValueError, KeyError) as error:
-        return f"GP-2033: the agent of this node does not answer ({error}); it is asked again"
+        return f"{CardNotReady.code}: the agent of this node does not answer ({error}); it is asked again"
 
 
 class Registration:

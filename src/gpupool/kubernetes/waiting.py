@@ -18,7 +18,6 @@ from gpupool.kubernetes import names
 from gpupool.kubernetes.api import ApiRefused, KubeApi
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
-from gpupool.kubernetes.queue import ELIGIBLE
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.snapshot import Plan
 
@@ -32,7 +31,7 @@ _A_NODE_WOULD_HELP = frozenset(
     {Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.TOO_FEW_CARDS, Reason.CPU, Reason.HOST_MEMORY, Reason.GANG}
 )
 
-_MARK = re.compile(rf"(?: on a node)? with {re.escape(ELIGIBLE)}[0-9a-f]+=")
+_MARK = re.compile(rf"(?: on a node)? with {re.escape(names.ELIGIBLE)}[0-9a-f]+=")
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.base.errors import CardNotReady
 from gpupool.kubernetes import cdi
-from gpupool.kubernetes.identity import NotYet
 from gpupool.mechanisms.contract import FenceLevel, Mount, Prepared
 
 
@@ -42,7 +42,7 @@ def test_writing_twice_is_writing_once_and_nothing_else_is_in_the_folder(tmp_pat
 def test_a_name_whose_cards_changed_is_withdrawn_first(tmp_path: Path) -> None:
     cdi.write(tmp_path, "s1", {"s1-ab": cdi.device("s1-ab", prepared(tmp_path))})
     other = {"s1-ab": cdi.device("s1-ab", prepared(tmp_path, "GPU-1"))}
-    with pytest.raises(NotYet, match="withdrawn"):
+    with pytest.raises(CardNotReady, match="withdrawn"):
         cdi.write(tmp_path, "s1", other)
     assert not list(tmp_path.iterdir())
     cdi.write(tmp_path, "s1", other)

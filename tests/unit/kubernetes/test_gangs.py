@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.kubernetes import gangs, names
+from gpupool.kubernetes import gangs
 from gpupool.kubernetes.bookkeeping import settled
 from gpupool.kubernetes.holding import EMPTY_SECONDS, HALF_SECONDS, Holding
 from gpupool.kubernetes.hosts import Host
@@ -17,7 +17,7 @@ from gpupool.kubernetes.placing import entries_by_node
 from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.scheduling.cycle import cycle
-from tests.support.kube_builders import asking, gpu_node, node, pod
+from tests.support.kube_builders import asking, gang, gpu_node, node, pod
 
 WHOLE = {"main": asking(1, 1000, None)}
 
@@ -31,10 +31,7 @@ def pool_of(nodes: int) -> Pool:
 
 
 def member(name: str, size: int, minimum: int | None = None, containers: Any = None) -> dict[str, Any]:
-    notes = {names.GANG: "train", names.GANG_SIZE: str(size)}
-    if minimum is not None:
-        notes[names.GANG_MINIMUM] = str(minimum)
-    return pod(name, containers or WHOLE, annotations=notes)
+    return pod(name, containers or WHOLE, gang=gang(size, minimum))
 
 
 def note(pool: Pool, *pods: dict[str, Any]) -> None:

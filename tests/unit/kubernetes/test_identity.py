@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.identity import Booking, Holder, NotYet, bookings, holders
+from gpupool.base.errors import CardNotReady
+from gpupool.kubernetes.identity import Booking, Holder, bookings, holders
 from gpupool.kubernetes.names import SLOT
 from gpupool.kubernetes.objects import Entry, EntryState
 from gpupool.model.allocation import Seat
@@ -52,7 +53,7 @@ def test_a_checkpoint_is_read_for_our_resource_alone() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[]", b"7", b'{"Data": {"PodDeviceEntries": [{}]}}'])
 def test_a_torn_checkpoint_is_nobodys_word(content: bytes) -> None:
-    with pytest.raises(NotYet, match="cannot be read"):
+    with pytest.raises(CardNotReady, match="cannot be read"):
         bookings(content, SLOT, bytes.decode)
 
 
@@ -61,23 +62,23 @@ def test_when_all_agree_the_container_is_known() -> None:
 
 
 def test_a_slot_that_nobody_booked_and_one_that_two_pods_did() -> None:
-    with pytest.raises(NotYet, match="no line"):
+    with pytest.raises(CardNotReady, match="no line"):
         find(booked=[])
-    with pytest.raises(NotYet, match="2 pods"):
+    with pytest.raises(CardNotReady, match="2 pods"):
         find(booked=[BOOKED, Booking("u2", "main", frozenset({"s7"}), "s7-ef")])
 
 
 def test_a_pod_without_cards_in_the_ledger_waits_and_so_does_one_whose_cards_drain() -> None:
-    with pytest.raises(NotYet, match="no cards in this node's ledger"):
+    with pytest.raises(CardNotReady, match="no cards in this node's ledger"):
         find(entries=[])
     draining = Entry("u1", "team", "a", "main", ENTRY.seats, "team", state=EntryState.DRAINING)
-    with pytest.raises(NotYet, match="given back"):
+    with pytest.raises(CardNotReady, match="given back"):
         find(entries=[draining])
 
 
 def test_records_that_do_not_agree_are_refused() -> None:
     for listed in ({"main": ["s8"]}, {"main": [], "other": ["s7"]}, {"other": ["s7"]}):
-        with pytest.raises(NotYet, match="do not agree"):
+        with pytest.raises(CardNotReady, match="do not agree"):
             find(listed=listed)
 
 

@@ -12,11 +12,11 @@ from gpupool.base.units import GIB
 from gpupool.kubernetes import names
 from gpupool.kubernetes.pods import read_pod, requests
 from gpupool.model.claim import Sharing
-from tests.support.kube_builders import asking, pod
+from tests.support.kube_builders import asking, gang, pod
 
 
 def test_a_share_is_read_per_card_and_totals_are_over_its_cards() -> None:
-    read = read_pod(pod(containers={"main": asking(2, 300, 8 * GIB, sharing="burst")}, model="L40S"))
+    read = read_pod(pod(containers={"main": asking(2, 300, 8 * GIB, sharing="burst", select={"models": ["L40S"]})}))
     (ask,) = read.asks
     assert (ask.container, ask.shape.count, ask.shape.gpu_milli) == ("main", 2, 300)
     assert (ask.shape.memory_bytes, ask.shape.model, ask.shape.sharing) == (8 * GIB, "L40S", Sharing.BURST)
@@ -30,14 +30,18 @@ def test_whole_cards_need_no_memory() -> None:
     assert ask.shape.memory_bytes is None
 
 
+def claims(**words: Any) -> dict[str, Any]:
+    return {"containers": [{"container": "main", "kind": "app", **asking(), **words}]}
+
+
 @pytest.mark.parametrize(
     "claim",
     [
-        {"containers": {"main": asking(1, 300, 80 * GIB)}},
-        {"containers": {"main": asking(1, 1000, 8 * GIB)}},
-        {"containers": {"main": asking(3, 100, 8 * GIB)}},
-        {"containers": {"main": {"gpuMilli": "x"}}},
-        {"containers": {"other": asking()}},
+        claims(memory_bytes=80 * GIB),
+        claims(gpu_milli=1000),
+        claims(count=3, gpu_milli=100),
+        claims(gpu_milli="x"),
+        claims(container="other"),
         {"containers": []},
         {},
         [],
@@ -49,15 +53,15 @@ def test_a_claim_that_its_tenant_changed_asks_nothing_and_says_why(claim: Any) -
     changed["metadata"]["annotations"][names.CLAIM] = json.dumps(claim)
     read = read_pod(changed)
     assert (read.asks, read.waits) == ((), False)
-    assert names.CLAIM in read.problem
+    assert read.problem.startswith("GP-")
 
 
 def test_a_claim_that_is_no_json_or_not_there() -> None:
     changed = pod()
     changed["metadata"]["annotations"][names.CLAIM] = "{"
-    assert "is not what admission wrote" in read_pod(changed).problem
+    assert "cannot be read" in read_pod(changed).problem
     del changed["metadata"]["annotations"][names.CLAIM]
-    assert "is missing" in read_pod(changed).problem
+    assert "did not go through admission" in read_pod(changed).problem
 
 
 def test_where_a_pod_stands() -> None:
@@ -71,11 +75,18 @@ def test_where_a_pod_stands() -> None:
 
 
 def test_a_gang_has_a_size_and_a_minimum() -> None:
-    notes = {names.GANG: "train", names.GANG_SIZE: "8", names.GANG_MINIMUM: "4"}
-    read = read_pod(pod(annotations=notes))
+    read = read_pod(pod(gang=gang(8, 4)))
     assert (read.gang, read.gang_size, read.gang_minimum) == ("default/train", 8, 4)
-    assert "more than" in read_pod(pod(annotations={**notes, names.GANG_MINIMUM: "9"})).problem
-    assert "not a number" in read_pod(pod(annotations={**notes, names.GANG_SIZE: "many"})).problem
+    assert read_pod(pod(gang=gang(8))).gang_minimum == 8
+    assert read_pod(pod(gang={"name": "train", "minimum": 3})).gang_size == 3
+
+
+def test_who_has_an_owner_may_be_preempted_unless_he_says_no() -> None:
+    owned = pod()
+    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+    assert read_pod(owned).preemptible
+    assert not read_pod(pod()).preemptible
+    assert read_pod(pod(preemptible=True)).preemptible
 
 
 def container(cpu: str, memory: str, **more: Any) -> dict[str, Any]:

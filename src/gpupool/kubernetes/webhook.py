@@ -1,0 +1,206 @@
+"""The admission webhook: answers the API server over TLS, with certificates that it looks after itself.
+
+Several replicas may run. Each knows the cluster's cards and tenants by watches, so that a request is answered from
+memory; before the first lists are there it says it is not ready. It writes its own Secret and, in the webhook's
+configuration, whom to trust; nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.kubernetes import install, ledger
+from gpupool.kubernetes.admission import Cluster, review
+from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.certificates import Certificates, renewed
+from gpupool.kubernetes.hosts import Host
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.watch import keep
+
+LOOK_SECONDS = 3600.0
+AGAIN_SECONDS = 5.0
+LARGEST_BYTES = 4 << 20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it listens, and by which name the API server calls it."""
+
+    host: str
+    port: int
+    namespace: str
+    service: str = install.WEBHOOK
+
+    @classmethod
+    def of(cls, listen: str, namespace: str) -> Place:
+        """Raises BadOption."""
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdigit():
+            raise BadOption(f"--listen {listen!r} is not HOST:PORT", hint="--listen 0.0.0.0:9443")
+        return cls(host, int(port), namespace)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the service, and this machine's for a webhook that is called by address."""
+        full = f"{self.service}.{self.namespace}.svc"
+        return [full, f"{full}.cluster.local", "localhost"]
+
+
+class Webhook:
+    """One replica."""
+
+    def __init__(self, api: KubeApi, place: Place, dialects: frozenset[str] | None) -> None:
+        self._api, self._place, self._dialects = api, place, dialects
+        self._pool = Pool()
+        self._cluster: Cluster | None = None
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers")}
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._served = ""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep(self._api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
+            tasks.create_task(keep(self._api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
+            await self._look_after()
+            tasks.create_task(self._serve())
+            tasks.create_task(self._renew())
+
+    # --- answers ------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        app = web.Application(client_max_size=LARGEST_BYTES)
+        app.add_routes([web.post("/admit", self._admit), web.get("/readyz", self._ready), web.get("/healthz", _well)])
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._place.host, self._place.port, ssl_context=self._tls).start()
+            log.info("admission at https://%s:%d/admit", *runner.addresses[0][:2])
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _admit(self, request: web.Request) -> web.Response:
+        try:
+            asked = await request.json()
+            return web.json_response(review(asked, self._known()))
+        except (ValueError, KeyError, TypeError) as error:
+            return web.Response(status=400, text=f"no AdmissionReview of a pod: {error!r}\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        ready = all(listed.is_set() for listed in self._lists.values())
+        return web.Response(text="ok\n" if ready else "lists are not there yet\n", status=200 if ready else 503)
+
+    def _known(self) -> Cluster:
+        """What admission may judge by; without lists, nothing."""
+        if self._cluster is None and all(listed.is_set() for listed in self._lists.values()):
+            cards = self._pool.snapshot().cards
+            tenants = self._pool.tenant_of
+            self._cluster = Cluster(cards, dialects=self._dialects, tenant_of=tenants, quotas=self._pool.quotas)
+        return self._cluster or Cluster(dialects=self._dialects)
+
+    def _note_node(self, found: dict[str, Any], gone: bool) -> None:
+        name = found["metadata"]["name"]
+        self._pool.note_host(name, None if gone else Host.from_json(found))
+        self._cluster = None
+
+    def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
+        name = found["metadata"]["name"]
+        before, now = self._pool.ledgers.get(name), None if gone else GpuNode.from_json(found)
+        self._pool.note_ledger(name, now)
+        if before is None or now is None or before.cards != now.cards:
+            self._cluster = None
+
+    # --- certificates -------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                await asyncio.sleep(LOOK_SECONDS)
+                await self._look_after()
+            except GpupoolError as error:
+                log.warning("the certificates are looked after later: %s", error)
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _look_after(self) -> None:
+        """Have certificates that are not due, serve by them, and have the API server trust them. Twice is once."""
+        while not (found := await self._certificates()):
+            log.info("another replica writes the certificates")
+        if found.serving != self._served:
+            _load(self._tls, found)
+            self._served = found.serving
+        await self._trust(found.bundle)
+
+    async def _certificates(self) -> Certificates | None:
+        """What is to be served; None where another replica wrote first."""
+        path = f"/api/v1/namespaces/{self._place.namespace}/secrets"
+        secret = await _found(self._api, f"{path}/{install.SECRET}")
+        known = Certificates.from_secret((secret or {}).get("data") or {})
+        made = renewed(known, self._place.names, datetime.now(UTC))
+        if made == known:
+            return known
+        meta: dict[str, Any] = {"name": install.SECRET, "namespace": self._place.namespace}
+        if secret is not None:
+            meta["resourceVersion"] = secret["metadata"]["resourceVersion"]
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": made.to_secret()}
+        try:
+            if secret is None:
+                await self._api.create(path, body)
+            else:
+                await self._api.request("PUT", f"{path}/{install.SECRET}", body)
+        except ApiRefused as error:
+            if error.conflict:
+                return None
+            raise
+        return made
+
+    async def _trust(self, bundle: str) -> None:
+        """Have the configuration name our authority; nothing is written where it does."""
+        path = f"/apis/{install.ADMISSION}/mutatingwebhookconfigurations/{install.WEBHOOK}"
+        found = await _found(self._api, path)
+        if found is None:
+            log.warning("there is no webhook configuration %s: nobody asks us", install.WEBHOOK)
+            return
+        wanted = base64.b64encode(bundle.encode()).decode()
+        if any(one["clientConfig"].get("caBundle") != wanted for one in found["webhooks"]):
+            hooks = [{**one, "clientConfig": {**one["clientConfig"], "caBundle": wanted}} for one in found["webhooks"]]
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            await self._api.patch(path, {"metadata": version, "webhooks": hooks})
+
+
+async def _found(api: KubeApi, path: str) -> dict[str, Any] | None:
+    try:
+        return await api.get(path)
+    except ApiRefused as error:
+        if error.gone:
+            return None
+        raise
+
+
+def _load(tls: ssl.SSLContext, found: Certificates) -> None:
+    """Serve by these from the next connection on. The library takes them from a file alone: ours, and gone at once."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "serving.pem"
+        file.touch(mode=0o600)
+        file.write_text(found.serving + found.serving_key)
+        tls.load_cert_chain(file)
+        os.unlink(file)
+
+
+async def _well(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")

@@ -1,0 +1,72 @@
+"""Certificates are made once, renewed in time, and trusted while they change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from gpupool.kubernetes.certificates import AUTHORITY_DAYS, SERVING_DAYS, Certificates, renewed
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+HOSTS = ["gpupool-webhook.gpupool.svc", "localhost"]
+FRESH = renewed(None, HOSTS, NOW)
+
+
+def trusts(bundle: str, served: Certificates, at: datetime, host: str = HOSTS[0]) -> bool:
+    roots = Store(x509.load_pem_x509_certificates(bundle.encode()))
+    verifier = PolicyBuilder().store(roots).time(at).build_server_verifier(x509.DNSName(host))
+    try:
+        verifier.verify(served.served(), [])
+    except VerificationError:
+        return False
+    return True
+
+
+def test_a_client_that_trusts_the_bundle_trusts_the_webhook_by_its_names_alone() -> None:
+    assert trusts(FRESH.bundle, FRESH, NOW)
+    assert trusts(FRESH.bundle, FRESH, NOW, "localhost")
+    assert not trusts(FRESH.bundle, FRESH, NOW, "elsewhere.svc")
+    assert not trusts(renewed(None, HOSTS, NOW).bundle, FRESH, NOW)
+
+
+def test_nothing_is_made_while_nothing_is_due() -> None:
+    assert renewed(FRESH, HOSTS, NOW + timedelta(days=SERVING_DAYS / 2)) is FRESH
+
+
+def test_the_serving_certificate_is_renewed_long_before_it_ends_by_the_same_authority() -> None:
+    later = NOW + timedelta(days=SERVING_DAYS * 0.7)
+    again = renewed(FRESH, HOSTS, later)
+    assert again.serving != FRESH.serving
+    assert again.bundle == FRESH.bundle
+    assert trusts(FRESH.bundle, again, later)
+
+
+def test_another_name_is_a_reason_for_another_certificate() -> None:
+    assert trusts(FRESH.bundle, renewed(FRESH, [*HOSTS, "other.svc"], NOW), NOW, "other.svc")
+
+
+def test_an_old_authority_is_kept_beside_its_successor() -> None:
+    later = NOW + timedelta(days=AUTHORITY_DAYS * 0.7)
+    before = renewed(FRESH, HOSTS, later - timedelta(days=AUTHORITY_DAYS * 0.05))
+    again = renewed(before, HOSTS, later)
+    assert again.authority() != before.authority()
+    assert trusts(again.bundle, again, later)
+    assert trusts(again.bundle, before, later)
+
+
+def test_a_secret_is_read_back_and_a_torn_one_is_made_anew() -> None:
+    data = FRESH.to_secret()
+    assert Certificates.from_secret(data) == FRESH
+    assert Certificates.from_secret({}) is None
+    for name in data:
+        assert Certificates.from_secret({**data, name: "!"}) is None or name in ("ca.key", "tls.key")
+
+
+@pytest.mark.parametrize("days", [-1, SERVING_DAYS + 1])
+def test_a_certificate_of_another_time_is_not_served(days: float) -> None:
+    now = NOW + timedelta(days=days)
+    assert trusts(renewed(FRESH, HOSTS, now).bundle, renewed(FRESH, HOSTS, now), now) or days < 0
+    assert renewed(FRESH, HOSTS, now).serving != FRESH.serving
