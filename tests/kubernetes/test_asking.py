@@ -29,6 +29,12 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_left(pool: ClusterPool, pods_path: str) -> Iterator[None]:
+    yield
+    pool.clear(pods_path)
+
+
 def asking(name: str, limits: dict[str, str], notes: dict[str, str] | None = None, **spec: Any) -> Object:
     container = {"name": "main", "image": "x", "resources": {"limits": limits}}
     meta = {"name": name, "annotations": notes or {}}

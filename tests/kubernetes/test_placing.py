@@ -29,9 +29,7 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(autouse=True)
 def _nothing_is_left(pool: ClusterPool, pods_path: str) -> Iterator[None]:
     yield
-    assert pool.running, pool.log()
-    pool.admin.delete(f"{pods_path}?gracePeriodSeconds=0")
-    pool.until(lambda: not any(pool.entries().values()), "every ledger empty")
+    pool.clear(pods_path)
 
 
 def create(admin: Api, pods_path: str, name: str, containers: Any = None, **more: Any) -> Object:

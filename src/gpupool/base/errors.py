@@ -164,6 +164,22 @@ class PodRefused(Refused):
     code, title = "GP-2017", "A pod that cannot have a share"
 
 
+class ApiServerRefused(Refused):
+    code, title = "GP-2030", "The cluster's API server refused"
+
+
+class WrittenByGpupoolAlone(Refused):
+    code, title = "GP-2031", "Written by gpupool alone"
+
+
+class PastAdmission(Refused):
+    code, title = "GP-2032", "A pod that did not go through admission"
+
+
+class CardNotReady(Refused):
+    code, title = "GP-2033", "A container waits for its card"
+
+
 class QuotaTreeRefused(Refused):
     """`details` has the `node` whose limits do not fit, and the numbers."""
 

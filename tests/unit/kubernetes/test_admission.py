@@ -67,7 +67,7 @@ def test_words_of_a_dialect_that_is_not_taken_are_left_to_others() -> None:
 def test_what_is_in_use_waits_and_what_is_beyond_the_maximum_does_not() -> None:
     limited = cluster(quotas={"team": Quota(1000, 500)})
     assert decide(asking(gpus="1"), "team", limited)
-    with pytest.raises(Refused, match="2 GPU"):
+    with pytest.raises(Refused, match=r"2\.00 GPU"):
         decide(asking(gpus="2"), "team", limited)
     assert decide(asking(gpus="2"), "another", limited)
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from gpupool.kubernetes.certificates import AUTHORITY_DAYS, SERVING_DAYS, Certificates, renewed
+from gpupool.kubernetes.certificates import AUTHORITY_DAYS, SERVING_DAYS, USED_UP, Certificates, renewed
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 HOSTS = ["gpupool-webhook.gpupool.svc", "localhost"]
@@ -49,8 +49,8 @@ def test_another_name_is_a_reason_for_another_certificate() -> None:
 
 
 def test_an_old_authority_is_kept_beside_its_successor() -> None:
-    later = NOW + timedelta(days=AUTHORITY_DAYS * 0.7)
-    before = renewed(FRESH, HOSTS, later - timedelta(days=AUTHORITY_DAYS * 0.05))
+    due = NOW + timedelta(days=AUTHORITY_DAYS * USED_UP)
+    later, before = due + timedelta(days=20), renewed(FRESH, HOSTS, due - timedelta(days=20))
     again = renewed(before, HOSTS, later)
     assert again.authority() != before.authority()
     assert trusts(again.bundle, again, later)
