@@ -99,6 +99,9 @@ def _numa(entry: Entry, named: set[int]) -> tuple[NumaNode, ...]:
     twice = [number for number, times in Counter(one.number for one in told).items() if times > 1]
     if twice:
         raise BadMachine(f"two NUMA nodes of {entry.where} have the number {twice[0]}")
+    shared = [cpu for cpu, times in Counter(cpu for one in told for cpu in one.cpus).items() if times > 1]
+    if shared:
+        raise BadMachine(f"two NUMA nodes of {entry.where} have processor {shared[0]}")
     cpus, memory = entry.integer("cpu_count"), entry.mib("memory_mib")
     return told or (evenly(named, cpus, memory) if cpus and memory else ())
 

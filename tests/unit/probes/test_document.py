@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 
 from gpupool.base.errors import BadInput, BadMachine, BadName, UnknownModel
 from gpupool.model.catalogue import CATALOGUE
+from gpupool.model.numa import NumaNode
 from gpupool.model.topology import LinkKind
 from gpupool.probes.document import read_machines, simulated_uuid, write_machine
 from gpupool.probes.simulated import parse_sim, preset_names
 
 FILES = sorted((Path(__file__).parents[2] / "machines").glob("*.json"))
 EVERY = [*preset_names(), *(str(path) for path in FILES)]
+
+
+def numa_of(number: int, cpus: str) -> dict[str, Any]:
+    return {"number": number, "cpus": cpus, "memory_mib": 1024}
 
 
 def one(**machine: Any) -> dict[str, Any]:
@@ -80,6 +85,18 @@ def test_cards_that_can_be_cut_say_how() -> None:
     assert parse_sim("4xL40S")[0].devices[0].profiles == ()
 
 
+def test_processors_and_memory_are_told_by_numa_node_or_cut_evenly_over_those_that_cards_name() -> None:
+    (told,) = read_machines(one(numa=[numa_of(0, "0-2"), numa_of(1, "3")], cpu_count=64))
+    assert (told.cpu_count, told.memory_bytes) == (4, 2048 << 20)
+    assert told.numa == (NumaNode(0, (0, 1, 2), 1024 << 20), NumaNode(1, (3,), 1024 << 20))
+    (cut,) = parse_sim("8xH200")
+    assert [(node.number, len(node.cpus), node.memory_bytes >> 30) for node in cut.numa] == [
+        (0, 96, 1024),
+        (1, 96, 1024),
+    ]
+    assert parse_sim("3xH100")[0].numa == (), "nothing is said of a machine that is made up from a model's name"
+
+
 def test_a_file_may_override_what_the_catalogue_says() -> None:
     card = {"model": "h200", "memory_mib": 1000, "labels": {"rack": "b"}, "profiles": [], "pci_address": "0000:01:00.0"}
     (machine,) = read_machines(one(cards=[card]))
@@ -110,6 +127,10 @@ def test_a_file_may_override_what_the_catalogue_says() -> None:
         (one(cards=[{"model": "T4", "numa_node": "0"}]), "not '0'"),
         (one(cards=[{"model": "T4", "modle": "T4"}]), "unknown key 'modle'"),
         (one(cards=[{"model": "T4", "profiles": [{"name": "x"}]}]), "a profile of a card of 'node' needs name, size"),
+        (one(numa=[{"number": 0, "cpus": "0-3"}]), "a NUMA node of machine 'sim-0' needs number, cpus and memory_mib"),
+        (one(numa=[numa_of(0, "3-0")]), "must be a list like"),
+        (one(numa=[numa_of(0, "0"), numa_of(0, "1")]), "two NUMA nodes of machine 'sim-0' have the number 0"),
+        (one(numa=[numa_of(0, "0-1"), numa_of(1, "1")]), "two NUMA nodes of machine 'sim-0' have processor 1"),
         (one(colour="red"), "unknown key 'colour'"),
         (one(nvlinks=[[0, 1, 4]]), "has cards 0 to 0, but names card 1"),
         (one(nvlinks=[[0, 0, 4]]), "must be \\[card, other card, count\\]"),
