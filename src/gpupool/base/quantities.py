@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import ceil
 
 from gpupool.base.errors import BadQuantity
 from gpupool.base.units import MIB
@@ -34,6 +35,24 @@ def parse_quantity(value: object) -> Fraction:
         raise BadQuantity(f"{shown} is no quantity", hint="write it like 2, 8Gi or 500m")
     number, exponent, suffix = found.groups()
     return Fraction(number + (exponent or "")) * _SUFFIXES[suffix or ""]
+
+
+def whole(value: object) -> int:
+    """Whole units (bytes, cards, pods), rounded up as Kubernetes does it. Raises BadQuantity.
+
+    >>> whole("8Gi"), whole("1500m")
+    (8589934592, 2)
+    """
+    return ceil(parse_quantity(value))
+
+
+def milli(value: object) -> int:
+    """Thousandths, as processors are counted; rounded up. Raises BadQuantity.
+
+    >>> milli("2"), milli("250m"), milli("1u")
+    (2000, 250, 1)
+    """
+    return ceil(parse_quantity(value) * 1000)
 
 
 def format_bytes(size: int) -> str:

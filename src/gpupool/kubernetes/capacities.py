@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpupool.base import quantities
 from gpupool.base.units import WHOLE
-from gpupool.kubernetes import names, quantities
+from gpupool.kubernetes import names
 from gpupool.kubernetes.objects import GpuNode, Mode
 
 OURS = (names.GPU_MILLI, names.MEMORY)

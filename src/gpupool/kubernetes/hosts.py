@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupool.kubernetes import capacities, quantities
+from gpupool.base import quantities
+from gpupool.kubernetes import capacities
 from gpupool.kubernetes.eligible import UNSCHEDULABLE
 from gpupool.kubernetes.objects import Card, GpuNode, Mode
 from gpupool.model.device import Health

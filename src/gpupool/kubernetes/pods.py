@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from gpupool.base import quantities
 from gpupool.base.errors import GpupoolError
 from gpupool.dialects.contract import PodClaim
 from gpupool.dialects.normal import read_admitted
 from gpupool.dialects.shapes import shape_of
-from gpupool.kubernetes import names, quantities
+from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
