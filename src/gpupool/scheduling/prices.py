@@ -25,6 +25,9 @@ STEP_PCT = 2
 RETURNING_PCT = 25
 """Where claims end, hosts are kept for those too who come while that much of the pool is given back (15 to 40 do)."""
 
+SPARE_PCT = 4
+"""The same where nothing ends: while a pool fills, what fails first are claims to whole hosts."""
+
 _TENTH_OF_THOUSANDTHS = 10_000
 
 
@@ -47,7 +50,7 @@ class Prices:
         self._read, self._moved, self.epoch = free.now(), 0, 0
         capacity = WHOLE * int(free.open.sum())
         self._step = max(1, capacity * STEP_PCT // 100)
-        self._returning = capacity * RETURNING_PCT // 100 if ending else 0
+        self._returning = capacity * (RETURNING_PCT if ending else SPARE_PCT) // 100
         self._most = WHOLE * int(free.places.cards.max(initial=0))
         """One change moves no more than that."""
         self._set()
