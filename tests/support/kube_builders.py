@@ -119,3 +119,21 @@ def gpu_node(name: str = "n0", count: int = 4, *, mode: str = "slot", version: i
         "spec": {"mode": mode, "allocations": [], **spec},
         "status": status(name, count, observed=version),
     }
+
+
+def tenant(
+    name: str,
+    parent: str | None = None,
+    namespaces: list[str] | None = None,
+    *,
+    limits: dict[str, dict[str, Any]] | None = None,
+    weight: float = 1,
+) -> dict[str, Any]:
+    """A Tenant as people write it."""
+    spec = {"namespaces": namespaces or [], "limits": limits or {}, "weight": weight}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "Tenant",
+        "metadata": {"name": name},
+        "spec": {**spec, "parent": parent} if parent else spec,
+    }

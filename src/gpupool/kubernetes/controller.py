@@ -24,6 +24,8 @@ from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.tenant_status import TenantStatus
+from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import keep
 from gpupool.scheduling.board import Board
@@ -52,6 +54,7 @@ class Counts:
     releases: int = 0
     evictions: int = 0
     reason_writes: int = 0
+    tenant_writes: int = 0
     capacity_writes: int = 0
 
 
@@ -65,23 +68,27 @@ class Controller:
         self.pool = Pool(policy)
         self.counts = Counts()
         self.reasons = Reasons(api, self.counts)
+        self.tenants = Tenants()
+        self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
         self._raw: dict[str, dict[str, Any]] = {}
         """Gated pods as the server has them: a release names their version and keeps their terms."""
         self._board: Board | None = None
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
-        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "pods")}
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "pods")}
 
     async def run(self) -> None:
         """Until it is cancelled, or a watch fails in a way that nobody thought of."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
             tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
+            tasks.create_task(keep(self.api, TENANTS, self._note_tenant, self._note_tenants_listed))
             tasks.create_task(
                 keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
             )
             tasks.create_task(self._rounds())
             tasks.create_task(self.reasons.run())
+            tasks.create_task(self._tenant_status.run())
 
     async def _rounds(self) -> None:
         for listed in self._lists.values():
@@ -124,6 +131,15 @@ class Controller:
         if before != now and self.pool.note_ledger(name, now):
             self._wake.set()
 
+    def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
+        if self.tenants.note(found, gone):
+            self._wake.set()
+
+    def _note_tenants_listed(self) -> None:
+        self.tenants.synced()
+        self._lists["tenants"].set()
+        self._wake.set()
+
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
         pod = None if gone else read_pod(found)
@@ -138,19 +154,23 @@ class Controller:
 
     async def round(self) -> bool:
         """Whether another round may do more at once."""
+        if self.tenants.settle():
+            self.pool.note_tenants(self.tenants.tree)
         plan = self._plan()
         await self._capacities()
         stale = await self._write(plan)
         await self._release()
         await self._evict()
         self.reasons.note(self.pool, plan)
+        self._tenant_status.note(self.pool)
         full = len(plan.placements) >= BATCH
         return bool(plan.placements) and (full or stale)
 
     def _plan(self) -> Plan:
-        snapshot = self.pool.snapshot()
+        now_ns = self._now_ns()
+        snapshot = self.pool.snapshot(now_ns)
         self._board = self._board or Board(snapshot)
-        plan = cycle(snapshot, self._now_ns(), limit=BATCH, board=self._board, rules=self._rules)
+        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._board, rules=self._rules)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
         self.counts.cycles += 1
         return plan

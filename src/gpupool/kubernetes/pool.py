@@ -7,7 +7,7 @@ are bound there or have an entry in its ledger.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -20,9 +20,10 @@ from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.running import RunningJobs
-from gpupool.model.allocation import Seat
-from gpupool.model.quota import UNLIMITED, Amount, Quota
-from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start, TenantView
+from gpupool.kubernetes.shares import Shares
+from gpupool.kubernetes.tenants import TenantTree
+from gpupool.model.quota import Quota, lineage
+from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
 
 T = TypeVar("T")
 
@@ -37,10 +38,7 @@ class Pool:
         self.pods: dict[str, Pod] = {}
         self.queue = PodQueue()
         self.promised: Mapping[ClassKey, Start] = {}
-        self.quotas: dict[str, Quota] = {}
-        self.tenant_of: dict[str, str] = {}
-        """By namespace; one that nobody claims is a tenant of its own."""
-        self._held: defaultdict[str, Amount] = defaultdict(Amount)
+        self.shares = Shares()
         self._entered: dict[str, str] = {}
         """By pod, the node in whose ledger it stands."""
         self._members: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
@@ -80,12 +78,18 @@ class Pool:
                 del self._entered[uid]
         self._entered.update(dict.fromkeys(has, name))
         self._note_members(before, node)
-        for entry, sign in [*((e, -1) for e in _entries(before)), *((e, +1) for e in _entries(node))]:
-            self._held[entry.tenant] += _amount(entry.seats, sign)
+        self.shares.note(_entries(before), _entries(node))
         for uid in had ^ has:
             self._settle(uid)
         self._touch(name)
         return True
+
+    def note_tenants(self, tree: TenantTree) -> None:
+        """Another quota tree is in force; who waits may belong to another tenant."""
+        self.shares.tree = tree
+        for uid in [uid for uid in self.pods if uid in self.queue]:
+            self.queue.put(self.pods[uid], self.tenant(self.pods[uid]))
+        self.generation += 1
 
     def note_pod(self, uid: str, pod: Pod | None) -> None:
         """A managed pod as it is now; None: it is gone."""
@@ -147,7 +151,26 @@ class Pool:
         return [entry for entry in _entries(node) if entry.uid == uid]
 
     def tenant(self, pod: Pod) -> str:
-        return self.tenant_of.get(pod.namespace, pod.namespace)
+        return self.shares.tenant(pod.namespace)
+
+    @property
+    def tenant_of(self) -> Mapping[str, str]:
+        """By namespace, where some Tenant lists it."""
+        return self.shares.tree.tenant_of
+
+    @property
+    def quotas(self) -> Mapping[str, Quota]:
+        """By tenant its own limits."""
+        return {name: branch.quota for name, branch in self.shares.tree.tenants.items()}
+
+    def waiting_by_object(self) -> Mapping[str, int]:
+        """By name of a Tenant, how many pods wait of it and of all below it."""
+        found: Counter[str] = Counter()
+        tree = self.shares.tree
+        for tenant, count in self.queue.by_tenant().items():
+            above = lineage(tree.tenants[tenant].parent, tree.cohorts) if tenant in tree.tenants else []
+            found.update(dict.fromkeys({tenant, *above}, count))
+        return found
 
     def _settle(self, uid: str) -> None:
         """Where the pod stands: on a node, in the queue, or nowhere."""
@@ -178,7 +201,7 @@ class Pool:
 
     # --- what the scheduler sees --------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, now_ns: int = 0) -> Snapshot:
         """A frozen copy. What is not in it waits for its Node or its GpuNode to appear."""
         waiting = self.queue.waiting(self.present)
         cards = self._columns()
@@ -194,10 +217,17 @@ class Pool:
                 free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
             ),
         )
-        names = {entry.tenant for entry in waiting} | set(self._held) | set(self.quotas)
-        tenants = {name: TenantView(self.quotas.get(name, UNLIMITED), self._held[name]) for name in sorted(names)}
-        running = self._running.all()
-        return Snapshot(self.generation, copied, tenants, waiting, self.policy, running, promised=self.promised)
+        tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)
+        return Snapshot(
+            self.generation,
+            copied,
+            tenants,
+            waiting,
+            self.policy,
+            self._running.all(),
+            promised=self.promised,
+            cohorts=self.shares.tree.cohorts,
+        )
 
     def _columns(self) -> Cards:
         """The living columns, brought up to date where something was noted."""
@@ -261,7 +291,3 @@ def _entries(node: GpuNode | None) -> tuple[Entry, ...]:
 
 def _uids(node: GpuNode | None) -> set[str]:
     return {entry.uid for entry in _entries(node)}
-
-
-def _amount(seats: tuple[Seat, ...], sign: int) -> Amount:
-    return Amount(sign * sum(s.gpu_milli for s in seats), sign * sum(s.memory_bytes for s in seats))

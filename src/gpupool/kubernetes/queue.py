@@ -7,6 +7,7 @@ its shape, as a label that no Node has.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -78,6 +79,15 @@ class PodQueue:
     def pods_of(self, key: ClassKey) -> Iterator[Pod]:
         """Everybody in a class, or in a gang."""
         yield from (self._gangs.get(key.gang) or self._queue.get(key) or {}).values()
+
+    def by_tenant(self) -> Mapping[str, int]:
+        """How many pods of each tenant wait."""
+        found: Counter[str] = Counter()
+        for key, pods in self._queue.items():
+            found[key.tenant] += len(pods)
+        for name, pods in self._gangs.items():
+            found[self._tenant[name]] += len(pods)
+        return found
 
     def gang_names(self) -> list[str]:
         """Gangs of which somebody waits."""

@@ -59,26 +59,40 @@ def gpu_node() -> Schema:
 def tenant() -> Schema:
     """`Tenant`: a node of the quota tree, and the namespaces that are its own."""
     limit = _object({"nominal": _quantity(), "borrowing": _quantity(), "lending": _quantity()})
-    spec = _object(
+    parts = {
+        "parent": {**_text(63), "description": "the Tenant above this one"},
+        "namespaces": {
+            **_list(_text(63), 256),
+            "x-kubernetes-list-type": "set",
+            "description": "a namespace that no Tenant lists belongs to the Tenant of its own name, if there is one",
+        },
+        "weight": {"type": "number", "minimum": 0.001, "maximum": 1000, "default": 1},
+        "limits": {
+            "type": "object",
+            "maxProperties": 64,
+            "additionalProperties": limit,
+            "description": 'by resource: gpu and gpu:MODEL in cards ("2.5"), memory in bytes, node and nvlink in whole'
+            " ones; nominal is guaranteed, borrowing how far over it and lending how much of it others may use"
+            " meanwhile, both without end where they are left out",
+        },
+    }
+    spec = _object(parts)
+    rules = [{"rule": "!has(self.parent) || size(self.parent) > 0", "message": "a parent has a name"}]
+    status = _object(
         {
-            "parent": _text(63),
-            "namespaces": {**_list(_text(63), 256), "x-kubernetes-list-type": "set"},
-            "weight": {"type": "number", "minimum": 0.001, "maximum": 1000, "default": 1},
-            "limits": {
-                "type": "object",
-                "maxProperties": 64,
-                "additionalProperties": limit,
-                "description": "by resource: gpu, memory, gpu:MODEL, node, nvlink",
-            },
+            "observedGeneration": _whole(),
+            "held": {"type": "object", "additionalProperties": _quantity()},
+            "waiting": _whole(),
+            "inForce": _object(parts),
+            "conditions": _list(_condition(), 8, keys=("type",)),
         }
     )
-    rules = [{"rule": "!has(self.parent) || size(self.parent) > 0", "message": "a parent has a name"}]
-    status = _object({"held": {"type": "object", "additionalProperties": _quantity()}, "waiting": _whole()})
     columns = (
         ("Parent", "string", ".spec.parent", 0),
         ("Nominal", "string", ".spec.limits.gpu.nominal", 0),
         ("Held", "string", ".status.held.gpu", 0),
         ("Waiting", "integer", ".status.waiting", 0),
+        ("In force", "string", ".status.conditions[?(@.type=='InForce')].status", 0),
     )
     return _definition("Tenant", "tenants", (), {**spec, "x-kubernetes-validations": rules}, status, columns)
 
