@@ -14,6 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+from gpupool.model.partition import Placement, is_valid_set, read_pieces, read_profiles
 from tests.faults.load import FAIL_CODE, Intent, Truth
 from tests.faults.pool import FaultPool
 from tests.faults.scheduling_invariants import LIVE, promises
@@ -27,6 +28,7 @@ def books(pool: FaultPool) -> list[str]:
     with pool.database() as connection:
         return [
             *_cards_add_up(connection),
+            *_pieces_are_those_of_seats(connection),
             *_tenants_add_up(connection),
             *_hosts_add_up(connection),
             *promises(connection),
@@ -49,6 +51,22 @@ def _cards_add_up(db: sqlite3.Connection) -> Iterator[str]:
         says, is_ = (row["used_milli"], row["used_bytes"], row["shares"]), (row["milli"], row["bytes"], row["seats"])
         if says != is_:
             yield f"card {row['uuid']} says {says}, its seats add up to {is_}"
+
+
+def _pieces_are_those_of_seats(db: sqlite3.Connection) -> Iterator[str]:
+    """What a card in partition mode says is cut of it is what seats hold, and can stand together."""
+    held: dict[int, list[Placement]] = defaultdict(list)
+    for row in db.execute(
+        "SELECT s.device_id, s.start, s.size, s.profile FROM seats s JOIN allocations a ON a.id = s.allocation_id"
+        " WHERE a.state <> 'released' AND s.profile IS NOT NULL"
+    ):
+        held[row["device_id"]].append(Placement(row["start"], row["size"], row["profile"]))
+    for row in db.execute("SELECT id, uuid, pieces, facts FROM devices"):
+        says, is_ = read_pieces(json.loads(row["pieces"] or "null")), tuple(sorted(held[row["id"]]))
+        if says != is_:
+            yield f"card {row['uuid']} says {says}, its seats are {is_}"
+        if not is_valid_set(read_profiles(json.loads(row["facts"]).get("profiles", ())), is_):
+            yield f"card {row['uuid']} cannot be cut into {is_}"
 
 
 def _tenants_add_up(db: sqlite3.Connection) -> Iterator[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
 from gpupool.model.numa import to_facts
+from gpupool.model.partition import PartitionProfile, profile_facts
 from gpupool.model.topology import topology_facts
 from gpupool.probes.contract import Machine
 from gpupool.wire.fleet import DeviceIn, NodeIn
@@ -60,6 +62,11 @@ def device_facts(device: Device) -> dict[str, Any]:
         "driver_version": device.driver_version,
         "ecc_enabled": device.ecc_enabled,
         "partitioned": device.partitioned,
-        "profiles": [profile.name for profile in device.profiles] or None,
+        "profiles": profile_facts(_makeable(device)) or None,
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _makeable(device: Device) -> tuple[PartitionProfile, ...]:
+    """What some mechanism can cut the card into now: what the card itself could do is not enough."""
+    return tuple(dict.fromkeys(profile for one in MECHANISMS.values() for profile in one.profiles(device)))

@@ -20,7 +20,7 @@ from gpupool.model.device import Device
 from gpupool.model.numa import format_cpus, parse_cpus
 from gpupool.probes.contract import Probe
 from gpupool.probes.simulated import SimulatedProbe
-from gpupool.wire.fleet import NumaWork, ReportIn, WorkOut
+from gpupool.wire.fleet import NumaWork, ReportIn, WorkOut, WorkSeat
 
 NO_LIMIT = -1
 ROOT_BASE = "/run/gpupool"
@@ -89,10 +89,7 @@ def view_of(
     node = cards[work.seats[0].uuid][0]
     machine = simulated_node(probes[node]) if node in probes else None
     costs = machine.costs if machine else {}
-    granted = [
-        GrantedDevice(cards[s.uuid][1], s.gpu_milli, s.memory_bytes, *costs.get(s.uuid, (None, None)))
-        for s in work.seats
-    ]
+    granted = [_granted(seat, cards[seat.uuid][1], costs.get(seat.uuid)) for seat in work.seats]
     as_other = settings.uid == 0 and work.run_as is not None
     return AllocationView(
         pool=settings.pool,
@@ -113,6 +110,11 @@ def view_of(
         priority=work.priority,
         machine=machine.directory if machine else None,
     )
+
+
+def _granted(seat: WorkSeat, device: Device, costs: tuple[int, int] | None) -> GrantedDevice:
+    context, granule = costs or (None, None)
+    return GrantedDevice(device, seat.gpu_milli, seat.memory_bytes, context, granule, seat.profile)
 
 
 def check_account(work: WorkOut, settings: LaunchSettings) -> None:

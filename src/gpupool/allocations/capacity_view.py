@@ -33,6 +33,8 @@ def _model(room: Room) -> ModelRoom:
         whole_on_one_node=room.whole_on_one_node,
         whole_nodes=room.whole_nodes,
         fragment_milli=room.fragment_milli,
+        cut_cards=room.cut_cards,
+        profiles=dict(room.profiles),
     )
 
 

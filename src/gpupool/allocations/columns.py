@@ -12,10 +12,11 @@ from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.device import DeviceState, Health
 from gpupool.model.numa import host_of, numa_of, parts_of
+from gpupool.model.partition import read_pieces, read_profiles
 from gpupool.model.topology import read_topology
 from gpupool.scheduling.levels import levels_of
 from gpupool.scheduling.numa_nodes import NumaNodes, numa_nodes
-from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Hosts, Ints
+from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Cut, Hosts, Ints
 
 _ROWS = (
     sa.select(
@@ -69,7 +70,13 @@ def cards_of(rows: Sequence[Any]) -> Cards:
         hosts=hosts_of(tuple(by_node.values()), numa),
         levels=levels_of(tuple(row.labels for row in by_node.values())),
         links={n: found for n, row in enumerate(by_node.values()) if (found := read_topology(row.topology)).devices},
+        cuts={n: cut_of(row) for n, row in enumerate(rows) if row.facts.get("partitioned")},
     )
+
+
+def cut_of(row: Any) -> Cut:
+    """A card in partition mode: what its agent can make of it, and what is cut of it now."""
+    return Cut(read_profiles(row.facts.get("profiles", ())), read_pieces(row.pieces))
 
 
 def card_status(state: str, health: str) -> CardStatus:

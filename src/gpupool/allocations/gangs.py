@@ -118,6 +118,7 @@ def shape_of(row: Any) -> Shape:
         row.cpu_milli,
         row.host_bytes,
         Within(row.within_required, row.within_preferred),
+        row.profile,
     )
 
 
@@ -134,6 +135,7 @@ def shape_columns(shape: Shape) -> dict[str, Any]:
         "host_bytes": shape.host_bytes,
         "within_required": shape.within.required,
         "within_preferred": shape.within.preferred,
+        "profile": shape.profile,
     }
 
 

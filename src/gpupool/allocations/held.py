@@ -15,6 +15,7 @@ from gpupool.fleet.tables import devices
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.numa import NumaPart, parts_of
+from gpupool.model.partition import Placement
 from gpupool.scheduling.snapshot import Running
 from gpupool.tenancy.tables import tenants
 
@@ -48,6 +49,11 @@ _SEATS = (
     .where(allocations.c.state != sa.literal_column("'released'"))
     .order_by(seats.c.allocation_id, devices.c.idx)
 )
+
+
+def piece_of(seat: Any) -> Placement | None:
+    """Which piece of its card a row of `seats` is; None for a share."""
+    return None if seat.profile is None else Placement(seat.start, seat.size, seat.profile)
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class Held:
             reservation=self.reservation,
             leaving_for=self.leaving_for,
             numa=self.numa,
+            places=tuple(seat.partition for seat in self.seats if seat.partition is not None),
         )
 
 
@@ -127,7 +134,7 @@ def read_held(connection: sa.Connection, only: Collection[str] | None = None) ->
         taken = taken.join(jobs, jobs.c.id == allocations.c.job_id).where(jobs.c.public_id.in_(only))
     found: dict[int, list[Seat]] = defaultdict(list)
     for seat in connection.execute(taken):
-        found[seat.allocation_id].append(Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes))
+        found[seat.allocation_id].append(Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes, piece_of(seat)))
     return [
         held_of(row, tuple(found[row.allocation]), row.granted_ns, parts_of(row.numa))
         for row in connection.execute(query)

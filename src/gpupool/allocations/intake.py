@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gpupool.allocations import gangs as gang_rows
@@ -21,13 +22,16 @@ from gpupool.base.errors import (
     Refused,
     TooManyCards,
     UnknownModel,
+    UnknownProfile,
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.base.units import MIB, WHOLE, format_mib
+from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape, Sharing
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.model.topology import LinkKind
+from gpupool.scheduling import profiles
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.admit_gang import judge_gang
 from gpupool.scheduling.domains import ladder
@@ -38,6 +42,7 @@ from gpupool.wire.jobs import JobIn, ShapeIn
 
 _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.MODEL: UnknownModel,
+    Reason.PROFILE: UnknownProfile,
     Reason.QUOTA: QuotaExceeded,
     Reason.TOO_FEW_CARDS: TooManyCards,
     Reason.CARD_TOO_SMALL: LargerThanAnyCard,
@@ -109,11 +114,12 @@ class Submission:
 
 def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:
     """The submission, or the refusal with its numbers. Writes nothing."""
-    shape = check_shape(body.shape)
-    group, parts = _parts(body, shape)
     view = mirror.snapshot()
+    shape = check_shape(body.shape, view.cards)
+    group, parts = _parts(body, shape, view.cards)
     _check_level(shape, view.cards)
     _check_together(body)
+    _check_fenced(body, parts)
     public_ids = tuple(new_id("j") for _ in range(parts[-1].first + parts[-1].count))
     gang = None if group is None else Gang(new_id("g"), group, public_ids)
     refuse(_judge(body, shape, gang, tenant.name, view))
@@ -176,10 +182,15 @@ def _check_together(body: JobIn) -> None:
         )
 
 
-def _parts(body: JobIn, shape: Shape) -> tuple[Group | None, tuple[Part, ...]]:
+def _check_fenced(body: JobIn, parts: Sequence[Part]) -> None:
+    if not body.fence and (cut := next((part.shape.profile for part in parts if part.shape.profile), None)):
+        raise BadOption(f"a partition ({cut}) is never handed out unfenced", hint="leave out --no-fence")
+
+
+def _parts(body: JobIn, shape: Shape, cards: Cards) -> tuple[Group | None, tuple[Part, ...]]:
     if body.gang is None:
         return None, (Part(shape, body.launch.argv, 0, body.array or 1),)
-    group, asked = gang_rows.check_gang(body.gang, check_shape, shape)
+    group, asked = gang_rows.check_gang(body.gang, partial(check_shape, cards=cards), shape)
     parts, first = list[Part](), 0
     for role, wanted in zip(group.roles(), asked, strict=True):
         parts.append(Part(role.shape, wanted.argv or body.launch.argv, first, role.desired, role))
@@ -198,8 +209,13 @@ def _launch(body: JobIn, run_as: RunAs | None, parts: Sequence[Part]) -> dict[st
     return {**launch, "fence": body.fence, "run_as": run_as.model_dump() if run_as else None}
 
 
-def check_shape(asked: ShapeIn) -> Shape:
-    """The shape, if it makes sense for some card somewhere. Raises BadFraction, BadQuantity, BadOption."""
+def check_shape(asked: ShapeIn, cards: Cards | None = None) -> Shape:
+    """The shape, if it makes sense for some card somewhere. Raises BadFraction, BadQuantity, BadOption, UnknownProfile.
+
+    Partitions are of these cards; without any they are refused.
+    """
+    if asked.profile is not None:
+        return _partition(asked, asked.profile, cards)
     if not 1 <= asked.gpu_milli <= WHOLE:
         raise BadFraction(
             f"{asked.gpu_milli / WHOLE:g} of a card per card cannot be given",
@@ -226,6 +242,39 @@ def check_shape(asked: ShapeIn) -> Shape:
         host_bytes=-(-asked.host_bytes // MIB) * MIB,
         within=gang_rows.within_of(asked.within),
     )
+
+
+def _partition(asked: ShapeIn, name: str, cards: Cards | None) -> Shape:
+    """The shape of a partition: its compute is the profile's, its memory what each card says."""
+    if cards is None:
+        raise BadOption(
+            f"a reservation holds cards and shares, no partitions ({name})", hint="reserve the card: --gpu 1"
+        )
+    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing != "fixed":
+        raise BadOption(
+            f"a partition ({name}) has the compute and memory of its profile, for its holder alone",
+            hint="leave out --gpu, --memory and --sharing",
+        )
+    found = profiles.meant(name, asked.model, cards)
+    if len(found) != 1:
+        raise _unclear(name, asked.model, [one.name for one in found], cards)
+    (profile,) = found
+    plain = check_shape(asked.model_copy(update={"profile": None, "gpu_milli": profile.gpu_milli}))
+    return replace(plain, profile=profile.name)
+
+
+def _unclear(name: str, model: str | None, found: list[str], cards: Cards) -> UnknownProfile:
+    known = profiles.names(model, cards)
+    if found:
+        several = f"{', '.join(found)} on cards of different models"
+        return UnknownProfile(f"{name} means {several}", hint="write the whole name, or add --model")
+    kind = f"{model} cards of this pool" if model else "cards of this pool"
+    if not known:
+        hint = "ask for a share:  --gpu 0.5; gpupool gpus  shows which cards are in partition mode"
+        return UnknownProfile(f"no {kind} can be cut into partitions", hint=hint)
+    near = nearest_model(name, known)
+    meant = f"did you mean {near}?  " if near else ""
+    return UnknownProfile(f"no {kind} can be cut into {name!r}", hint=f"{meant}they have: {', '.join(known)}")
 
 
 def check_priority(asked: str | int, principal: Principal) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.held import held_of, read_held
+from gpupool.allocations.held import held_of, piece_of, read_held
 from gpupool.allocations.notes import CardNote, Granted, HostNote
 from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.errors import StaleGeneration
@@ -22,10 +22,12 @@ from gpupool.base.units import MIB
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import devices, nodes
 from gpupool.metering.service import Metering
-from gpupool.model.allocation import AllocationState
+from gpupool.model.allocation import AllocationState, Seat
 from gpupool.model.device import DeviceState
 from gpupool.model.job import JobState
 from gpupool.model.numa import NumaPart, added, host_of, numa_of, parts_of
+from gpupool.model.partition import Placement as PartitionPlace
+from gpupool.model.partition import is_valid_set, pieces_json, read_pieces, read_profiles
 from gpupool.scheduling.snapshot import Placement
 from gpupool.store.database import Write
 from gpupool.tenancy.tables import tenants
@@ -136,10 +138,13 @@ _CARDS = sa.select(
     devices.c.used_milli,
     devices.c.used_bytes,
     devices.c.generation,
+    devices.c.pieces,
     nodes.c.agent,
 ).join(nodes, nodes.c.id == devices.c.node_id)
-_USE = sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation)
 _HOST_USE = sa.select(*_OF_HOST)
+_USE = sa.select(devices.c.uuid, devices.c.used_milli, devices.c.used_bytes, devices.c.generation, devices.c.pieces)
+_PIECES = sa.select(devices.c.id, devices.c.uuid, devices.c.facts, devices.c.pieces)
+_CUT = devices.update().where(devices.c.id == sa.bindparam("card")).values(pieces=sa.bindparam("now"))
 _CARDS_BY_UUID = _CARDS.where(devices.c.uuid.in_(sa.bindparam("cards", expanding=True)))
 _CARDS_BY_ID = _CARDS.where(devices.c.id.in_(sa.bindparam("cards", expanding=True)))
 _NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
@@ -277,7 +282,32 @@ def _take_cards(write: Write, placements: Sequence[Placement]) -> dict[str, Row]
     ]
     if write.execute(_TAKE_CARD, rows).rowcount != len(rows):
         raise StaleGeneration("a card changed while the plan was made", hint="plan again")
+    _cut(write, [seat for placement in placements for seat in placement.seats])
     return {row.uuid: row for row in write.execute(_CARDS_BY_UUID, {"cards": list(taken)})}
+
+
+def _cut(write: Write, taken: Iterable[Seat]) -> None:
+    """Note the pieces that are taken of cards in partition mode. Raises StaleGeneration where they cannot be cut."""
+    more: dict[str, list[PartitionPlace]] = defaultdict(list)
+    for seat in taken:
+        if seat.partition is not None:
+            more[seat.device].append(seat.partition)
+    for row in write.execute(_PIECES.where(devices.c.uuid.in_(more))) if more else ():
+        now = (*read_pieces(row.pieces), *more[row.uuid])
+        if not is_valid_set(read_profiles(row.facts.get("profiles", ())), now):
+            raise StaleGeneration(f"card {row.uuid} cannot be cut as was planned", hint="plan again")
+        write.execute(_CUT, {"card": row.id, "now": pieces_json(now)})
+
+
+def _uncut(write: Write, seats_back: Iterable[Row]) -> None:
+    """Note the pieces that are given back."""
+    less: dict[int, list[PartitionPlace]] = defaultdict(list)
+    for seat in seats_back:
+        if (piece := piece_of(seat)) is not None:
+            less[seat.device_id].append(piece)
+    for row in write.execute(_PIECES.where(devices.c.id.in_(less))) if less else ():
+        left = [piece for piece in read_pieces(row.pieces) if piece not in less[row.id]]
+        write.execute(_CUT, {"card": row.id, "now": pieces_json(left) or None})
 
 
 def _insert(
@@ -311,12 +341,18 @@ def _insert(
         job = pending[placement.job]
         for seat in placement.seats:
             where = {"allocation_id": allocation, "device_id": cards[seat.device].id, "gpu_milli": seat.gpu_milli}
-            taken.append({**where, "memory_bytes": seat.memory_bytes})
+            taken.append({**where, "memory_bytes": seat.memory_bytes, **_piece_columns(seat.partition)})
             owner = {"tenant_id": job.tenant_id, "project_id": job.project_id, "user_id": job.user_id}
             metered.append({**where, **owner, "job_id": job.job_id, "memory_mib": seat.memory_bytes // MIB})
     write.execute(_NEW_SEAT, taken)
     metering.open_seats(write, metered)
     write.announce(*(("node", card.agent) for card in cards.values()))
+
+
+def _piece_columns(piece: PartitionPlace | None) -> dict[str, Any]:
+    if piece is None:
+        return {"profile": None, "start": None, "size": None}
+    return {"profile": piece.profile, "start": piece.start, "size": piece.size}
 
 
 def _start_jobs(write: Write, placements: Sequence[Placement], pending: dict[str, Row]) -> None:
@@ -343,11 +379,13 @@ def give_back(
         return Granted()
     freed: dict[int, Counter[str]] = defaultdict(Counter)
     by_tenant: dict[int, Counter[str]] = defaultdict(Counter)
-    for seat in write.execute(_SEATS, {"allocations": list(tenant_of)}):
+    held = write.execute(_SEATS, {"allocations": list(tenant_of)}).all()
+    for seat in held:
         use = {"milli": seat.gpu_milli, "bytes": seat.memory_bytes}
         freed[seat.device_id].update(use, shares=1)
         by_tenant[tenant_of[seat.allocation_id]].subtract(use)
     _free_cards(write, freed)
+    _uncut(write, held)
     hosts = _free_hosts(write, list(tenant_of))
     write.execute(_RELEASE, {"ids": list(tenant_of), "released": write.now_ns})
     metering.close_allocations(write, tenant_of)
@@ -430,8 +468,12 @@ def read_cards(connection: sa.Connection, uuids: Iterable[str]) -> tuple[CardNot
 
 def read_use(connection: sa.Connection) -> tuple[list[CardNote], list[HostNote]]:
     """What every card and node holds now, and nothing else of them."""
-    return [CardNote(*row) for row in connection.execute(_USE)], list(_host_notes(connection.execute(_HOST_USE)))
+    return [_note(row) for row in connection.execute(_USE)], list(_host_notes(connection.execute(_HOST_USE)))
 
 
 def _notes(cards: Iterable[Row]) -> tuple[CardNote, ...]:
-    return tuple(CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation) for row in cards)
+    return tuple(_note(row) for row in cards)
+
+
+def _note(row: Any) -> CardNote:
+    return CardNote(row.uuid, row.used_milli, row.used_bytes, row.generation, read_pieces(row.pieces))

@@ -54,6 +54,8 @@ class _Seating:
         job = self._running.get(name)
         if job is None:
             raise NotFound(f"no job {name} holds cards now", hint=AGAIN)
+        if job.shape.profile is not None:
+            raise WrongState(f"job {name} has a partition, which stays where it was cut", hint=AGAIN)
         if not is_movable(job):
             raise WrongState(f"job {name} may not be moved: it is not preemptible, or leaves already", hint=AGAIN)
         return job

@@ -41,6 +41,7 @@ from gpupool.scheduling.snapshot import (
     Cards,
     CardStatus,
     ClassKey,
+    Cut,
     Kept,
     Snapshot,
     TenantView,
@@ -66,6 +67,7 @@ class Mirror:
         self._tenants: dict[str, TenantView] = {}
         self._tenant_generation: dict[str, int] = {}
         self._cards: Cards | None = None
+        self._cuts: dict[int, Cut] = {}
         self._index: dict[str, int] = {}
         self._node_at: dict[str, int] = {}
         self._node_generation: dict[str, int] = {}
@@ -104,6 +106,7 @@ class Mirror:
         with self.lock:
             rows = read_rows(connection)
             self._cards = cards_of(rows)
+            self._cuts = dict(self._cards.cuts)
             for name, view in self._tenants.items():
                 self.used.note(name, view.held, self._cards)
             self._index = {uuid: n for n, uuid in enumerate(self._cards.uuids)}
@@ -165,8 +168,10 @@ class Mirror:
         with self.lock:
             for note in notes:
                 at = self._index.get(note.uuid)
-                if self._cards is not None and at is not None:
+                if self._cards is not None and at is not None and self._cards.generation[at] < note.generation:
                     _note_card(self._cards, at, note)
+                    if at in self._cuts:
+                        self._cuts[at] = replace(self._cuts[at], taken=note.pieces)
             self.generation += 1
 
     def note_hosts(self, notes: Iterable[HostNote]) -> None:
@@ -260,6 +265,7 @@ class Mirror:
                 free_milli=self._cards.free_milli.copy(),
                 free_bytes=self._cards.free_bytes.copy(),
                 generation=self._cards.generation.copy(),
+                cuts=dict(self._cuts),
             )
             if cards.hosts is not None:
                 hosts = replace(
@@ -351,10 +357,9 @@ class Mirror:
 
 
 def _note_card(cards: Cards, at: int, note: CardNote) -> None:
-    if cards.generation[at] < note.generation:
-        cards.free_milli[at] = WHOLE - note.used_milli
-        cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
-        cards.generation[at] = note.generation
+    cards.free_milli[at] = WHOLE - note.used_milli
+    cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
+    cards.generation[at] = note.generation
 
 
 def quota_of(row: Any) -> Quota:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.held import Held
 from gpupool.model.numa import NumaPart
+from gpupool.model.partition import Placement
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class CardNote:
     used_milli: int
     used_bytes: int
     generation: int
+    pieces: tuple[Placement, ...] = ()
+    """Of a card in partition mode, what is cut of it."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ _JOB = (
         claims.c.preemptible,
         claims.c.requeue,
         claims.c.reservation,
+        claims.c.profile,
         gangs.c.public_id.label("gang"),
         tenants.c.name.label("tenant"),
         projects.c.name.label("project"),
@@ -72,6 +73,8 @@ _GRANTS = (
         allocations.c.numa,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
+        seats.c.profile,
+        seats.c.start,
         devices.c.uuid,
         devices.c.idx,
         devices.c.model,
@@ -353,7 +356,7 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         count=row.cards,
         model=row.model,
         sharing=row.sharing,
-        share=format_share(milli, memory, row.cards, best_effort=best_effort),
+        share=format_share(milli, memory, row.cards, best_effort=best_effort, profile=row.profile),
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,
@@ -365,6 +368,8 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
                 model=seat.model,
                 gpu_milli=seat.gpu_milli,
                 memory_bytes=seat.memory_bytes,
+                profile=seat.profile,
+                start=seat.start,
             )
             for seat in mine
         ],
@@ -384,6 +389,7 @@ def _job_out(row: Row, grant: Sequence[Row], why: Why) -> JobOut:
         preemptible=row.preemptible,
         requeue=row.requeue,
         reservation=row.reservation,
+        profile=row.profile,
         gang=row.gang,
         gang_rank=row.gang_rank,
         gang_role=row.gang_role,
@@ -465,6 +471,7 @@ def _work_out(row: Row, taken: Sequence[Row], together: dict[str, str]) -> WorkO
                 model=seat.model,
                 gpu_milli=seat.gpu_milli,
                 memory_bytes=seat.memory_bytes,
+                profile=seat.profile,
             )
             for seat in taken
         ],

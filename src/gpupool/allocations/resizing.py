@@ -71,6 +71,7 @@ _SEATS = (
         seats.c.device_id,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
+        seats.c.profile,
         devices.c.idx,
         devices.c.state,
         devices.c.health,
@@ -179,6 +180,11 @@ def _check_kind(job: Row, taken: Sequence[Row], wanted: Wanted) -> None:
         raise Refused(
             f"job {job.name} is best effort: it holds no compute that could be resized",
             hint=f"gpupool resize {job.name} --memory SIZE  changes its memory",
+        )
+    if taken[0].profile is not None:
+        raise Refused(
+            f"job {job.name} has a partition ({taken[0].profile}) of {_name(taken[0])}: its size is its profile's",
+            hint=f"gpupool stop {job.name}, then submit it with another --profile",
         )
     whole = [seat for seat in taken if _is_whole(job, seat)]
     if whole:

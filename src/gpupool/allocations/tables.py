@@ -36,6 +36,7 @@ claims = sa.Table(
     sa.Column("preemptible", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("requeue", sa.Boolean, nullable=False, server_default=sa.false(), comment="start again when it is lost"),
     sa.Column("reservation", sa.String(63), nullable=True, comment="name of the one whose cards it may use"),
+    sa.Column("profile", sa.String(63), nullable=True, comment="a partition of it on each card; null: a share"),
 )
 
 gangs = sa.Table(
@@ -156,6 +157,9 @@ seats = sa.Table(
     sa.Column("device_id", sa.ForeignKey("devices.id"), primary_key=True),
     sa.Column("gpu_milli", sa.Integer, nullable=False),
     sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+    sa.Column("profile", sa.String(63), nullable=True, comment="of a partition, as its start and size in units"),
+    sa.Column("start", sa.Integer, nullable=True),
+    sa.Column("size", sa.Integer, nullable=True),
     sa.Index("ix_seats_device_id", "device_id"),
 )
 

@@ -86,6 +86,10 @@ class UnknownPolicy(BadInput):
     code, title = "GP-1021", "Unknown placement policy"
 
 
+class UnknownProfile(BadInput):
+    code, title = "GP-1022", "Unknown partition profile"
+
+
 class BadTrace(BadInput):
     """`details` has the `line` and the `column`, where it is one cell."""
 

@@ -49,6 +49,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
     print_list(rows, COLUMNS, options.output, fields=_fields, empty=empty, color=context.color)
     if people:
         _others(rows)
+        _partitions(rows)
         _still_placeable(context, {row["model"] for row in rows})
     if options.output == "wide":
         _beside_cards(context, {row["node"] for row in rows})
@@ -75,9 +76,11 @@ def title(rows: Sequence[Row], more: bool = False) -> str:
 
 
 def largest(row: Row) -> str | None:
-    """The largest share that fits now: both numbers."""
+    """The largest share that fits now: both numbers; of a card in partition mode, the largest profile."""
     if row["state"] != "adopted":
         return None
+    if row["mix"] is not None:
+        return next((name for name, places in reversed(row["fits"].items()) if places), "no partition")
     return f"{compute(row['largest_milli'])} + {mib(row['largest_bytes'])}"
 
 
@@ -100,6 +103,20 @@ def _others(rows: Sequence[Row]) -> None:
     if found:
         sys.stdout.write("\nnot started by the pool:\n\n")
         print_list(found, PROCESSES, "table")
+
+
+def _partitions(rows: Sequence[Row]) -> None:
+    """What cards in partition mode are cut into, and what still fits beside it."""
+    cut = [row for row in rows if row["mix"] is not None]
+    if cut:
+        sys.stdout.write("\ncards in partition mode:\n\n")
+        print_list(cut, PARTITIONS, "table")
+
+
+def still_fits(row: Row) -> str:
+    """By profile, each for itself: `7 x 1g.18gb, 3g.71gb`."""
+    open_ = [(name, places) for name, places in row["fits"].items() if places]
+    return ", ".join(clean(name) if places == 1 else f"{places} x {clean(name)}" for name, places in open_) or "nothing"
 
 
 def _still_placeable(context: Context, models: set[str]) -> None:
@@ -157,6 +174,11 @@ NUMA = (
     Column("PROCESSORS", lambda numa: f"{numa['free_cpu_milli'] / 1000:g} of {numa['cpu_milli'] / 1000:g}"),
     Column("MEMORY", lambda numa: f"{mib(numa['free_bytes'])} of {mib(numa['memory_bytes'])}"),
     Column("WHICH", lambda numa: numa["cpus"]),
+)
+PARTITIONS = (
+    Column("CARD", lambda row: row["name"]),
+    Column("CUT INTO", lambda row: clean(row["mix"]) or "nothing yet"),
+    Column("STILL FITS, EACH ALONE", still_fits),
 )
 PROCESSES = (
     Column("CARD", lambda row: row["card"]),

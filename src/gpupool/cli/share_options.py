@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SHARE: tuple[Option, ...] = (
     (("--gpu",), "gpu", "value", "SHARE", "compute per card: 0.001 to 1, or a number of whole cards (default: 1)"),
     (("--memory", "--mem"), "memory", "value", "SIZE", "memory per card: 8GiB, 8Gi, 8192MiB (default: as the compute)"),
+    (("--profile",), "profile", "value", "NAME", "a partition of that profile instead of a share, e.g. 1g.18gb or 1g"),
     (("--count",), "count", "value", "N", "that many cards of one node, each with this share (default: 1)"),
     (("--model",), "model", "value", "MODEL", "only cards of this model, e.g. H200"),
     (("--label",), "label", "append", "KEY=VALUE", "only nodes with this label; may be repeated"),
@@ -144,6 +145,7 @@ def body(options: Options, *, attached: bool, local: bool) -> dict[str, Any]:
         gang_min=None if attached else getattr(options, "gang_min", None),
         gang_file=None if attached else getattr(options, "gang_file", None),
         reservation=options.reservation,
+        profile=options.profile,
         preemptible=options.preemptible,
         requeue=options.requeue,
         wait=not options.no_wait,

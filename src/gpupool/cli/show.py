@@ -10,7 +10,7 @@ from typing import Any
 from gpupool.base.errors import NotFound
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
-from gpupool.cli.gpus import health, largest, measured
+from gpupool.cli.gpus import health, largest, measured, still_fits
 from gpupool.cli.listing import ago, compute, instant, mib
 from gpupool.cli.output import many, pairs, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
@@ -156,6 +156,11 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
         ("held", f"{compute(card['used_milli'])} + {mib(card['used_bytes'])} in {many(card['shares'], 'share')}"),
         ("free", f"{compute(card['free_milli'])} + {mib(card['free_bytes'])}"),
         ("largest placeable", largest(card)),
+        *(
+            []
+            if card["mix"] is None
+            else [("cut into", card["mix"] or "nothing yet"), ("still fits", still_fits(card))]
+        ),
         ("busy", measured(card, "utilization_percent", "{:.0f} %")),
         ("memory used", mib(card["usage"]["memory_used_bytes"])),
         ("power", measured(card, "power_watts", "{:.0f} W")),

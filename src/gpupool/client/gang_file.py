@@ -27,6 +27,7 @@ class Share(_Part):
     gpu: str | None = None
     memory: str | None = None
     count: int | None = Field(None, ge=1, le=100_000)
+    profile: str | None = None
     model: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     sharing: str = "fixed"
@@ -101,7 +102,7 @@ def _role(role: Role, where: str) -> dict[str, Any]:
 
 def _shape(share: Share) -> dict[str, Any]:
     labels = [f"{key}={value}" for key, value in share.labels.items()]
-    shape = share_shape(share.gpu, share.memory, share.count, share.model, labels, share.sharing)
+    shape = share_shape(share.gpu, share.memory, share.count, share.model, labels, share.sharing, share.profile)
     shape |= host_shape(share.cpus, share.host_memory)
     return shape if share.topology is None else shape | {"within": parse_within(share.topology)}
 

@@ -46,6 +46,7 @@ def job_body(
     gang_min: str | int | None = None,
     gang_file: str | None = None,
     reservation: str | None = None,
+    profile: str | None = None,
     preemptible: bool = False,
     requeue: bool = False,
     wait: bool = True,
@@ -59,7 +60,7 @@ def job_body(
 
     `local` says that the job will see this machine's files, so the command can be looked for.
     """
-    shape = share_shape(gpu, memory, count, model, labels, sharing) | host_shape(cpus, host_memory)
+    shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(cpus, host_memory)
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -122,10 +123,21 @@ def parse_within(text: str) -> dict[str, str]:
 
 
 def share_shape(
-    gpu: str | None, memory: str | None, count: str | int | None, model: str | None, labels: Iterable[str], sharing: str
+    gpu: str | None,
+    memory: str | None,
+    count: str | int | None,
+    model: str | None,
+    labels: Iterable[str],
+    sharing: str,
+    profile: str | None = None,
 ) -> dict[str, Any]:
     if sharing not in SHARING:
         raise BadOption(f"--sharing {sharing!r} is not known", hint=f"one of: {', '.join(SHARING)}")
+    if profile is not None and (gpu is not None or memory is not None or sharing != "fixed"):
+        raise BadOption(
+            f"--profile {profile} is a partition with compute and memory of its own",
+            hint="leave out --gpu, --memory and --sharing",
+        )
     if gpu is None and memory is not None and sharing != "best-effort":
         raise BadFraction(
             f"--memory {memory} without a share of the compute",
@@ -138,7 +150,8 @@ def share_shape(
                 f"--gpu {gpu} means {cards} whole cards already", hint=f"write --gpu {gpu}, or --gpu 1 --count {count}"
             )
         cards = whole_number(count, "--count", "a number of cards", 100_000)
-    shape: dict[str, Any] = {"gpu_milli": milli, "count": cards or 1, "sharing": sharing}
+    size: dict[str, Any] = {"gpu_milli": milli} if profile is None else {"profile": _utf8(profile, "--profile")[:63]}
+    shape: dict[str, Any] = {**size, "count": cards or 1, "sharing": sharing}
     if memory is not None:
         shape["memory_bytes"], shape["memory_typed"] = parse_memory(memory), memory.strip()[:32]
     if model is not None:

@@ -123,8 +123,26 @@ def _values(row: Any, node_id: int, device: DeviceIn | None) -> dict[str, Any]:
             uuid=row.uuid,
             shares=row.shares,
         )
+    if row.shares and (before := _mode(row.facts)) != (now := _mode(device.facts)):
+        raise StillInUse(
+            f"card {row.uuid} {_said_mode(before)} and now {_said_mode(now)}, while {row.shares} shares are on it",
+            hint=f"stop its jobs first: gpupool release {row.uuid} --drain",
+            uuid=row.uuid,
+            shares=row.shares,
+        )
     state = row.facts.get(BEFORE_LOST, DeviceState.OBSERVED) if row.state == DeviceState.LOST else row.state
     return {"node_id": node_id, "state": str(state), **_seen_values(device)}
+
+
+def _mode(facts: Mapping[str, Any]) -> Any:
+    """What a card in partition mode can be cut into; None for any other card."""
+    return facts.get("profiles", []) if facts.get("partitioned") else None
+
+
+def _said_mode(mode: Any) -> str:
+    if mode is None:
+        return "takes shares"
+    return f"is in partition mode ({', '.join(one['name'] for one in mode) or 'no profiles'})"
 
 
 def _displace(rows: Mapping[str, Any], values: dict[int, dict[str, Any]], seen: Mapping[str, DeviceIn]) -> None:

@@ -429,7 +429,9 @@ def _bring(write: Write, row: Any, wanted: DeviceState) -> bool:
 def _events(row: Any, before: Any, changes: Changes) -> list[tuple[str, dict[str, Any]]]:
     """What is to be told of one card: it is new, vanished, came back, or its health changed."""
     if before is None:
-        return [("device.added", {"model": row.model, "memory_bytes": row.memory_bytes, "state": row.state})]
+        cut = {"profiles": row.facts.get("profiles", [])} if row.facts.get("partitioned") else {}
+        facts = {"model": row.model, "memory_bytes": row.memory_bytes, "state": row.state, **cut}
+        return [("device.added", facts)]
     if row.id in changes.lost:
         return [("device.lost", {"shares": row.shares, "state": before.state})]
     told: list[tuple[str, dict[str, Any]]] = []

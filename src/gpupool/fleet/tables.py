@@ -1,4 +1,4 @@
-"""Tables of nodes, devices, partitions and the history of each card's state."""
+"""Tables of nodes, devices and the history of each card's state."""
 
 from __future__ import annotations
 
@@ -44,22 +44,13 @@ devices = sa.Table(
     sa.Column("used_milli", sa.Integer, nullable=False, server_default="0"),
     sa.Column("used_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("shares", sa.Integer, nullable=False, server_default="0", comment="seats on it now"),
+    sa.Column(
+        "pieces", sa.JSON(none_as_null=True), nullable=True, comment="partitions now: [start, size, profile] each"
+    ),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.UniqueConstraint("node_id", "idx"),
     sa.CheckConstraint("used_milli >= 0 AND used_milli <= 1000", name="compute_not_overcommitted"),
     sa.CheckConstraint("used_bytes >= 0 AND used_bytes <= memory_bytes", name="memory_not_overcommitted"),
-)
-
-partitions = sa.Table(
-    "partitions",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("device_id", sa.ForeignKey("devices.id"), nullable=False, index=True),
-    sa.Column("uuid", sa.String(64), nullable=False, unique=True),
-    sa.Column("profile", sa.String(32), nullable=False),
-    sa.Column("start", sa.Integer, nullable=False),
-    sa.Column("size", sa.Integer, nullable=False),
-    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
 )
 
 device_spans = sa.Table(

@@ -9,7 +9,8 @@ from gpupool.base.units import MIB, WHOLE
 from gpupool.fleet.registration import public_facts
 from gpupool.model.device import DeviceState, Health
 from gpupool.model.numa import format_cpus, host_of, numa_of, parts_of
-from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, ProcessOut, UsageOut
+from gpupool.model.partition import mix_text, most, read_pieces, read_profiles
+from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut, ProcessOut, UsageOut
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def device_name(node: str, index: int) -> str:
 
 def largest(row: Any) -> tuple[int, int]:
     """(milli, bytes) of the largest share this card can take now; (0, 0) when it can take none."""
-    if row.state != DeviceState.ADOPTED or row.health == Health.FAILED:
+    if row.state != DeviceState.ADOPTED or row.health == Health.FAILED or row.facts.get("partitioned"):
         return 0, 0
     milli, size = WHOLE - row.used_milli, (row.memory_bytes - row.used_bytes) // MIB * MIB
     return (milli, size) if milli and size else (0, 0)
@@ -55,11 +56,25 @@ def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bo
         shares=row.shares,
         largest_milli=milli,
         largest_bytes=size,
+        **_pieces(row),
         usage=UsageOut() if seen is None else seen.usage,
         unmanaged=[] if seen is None else [_process(p, names_shown) for p in seen.unmanaged],
         facts=public_facts(row.facts),
         generation=row.generation,
     )
+
+
+def _pieces(row: Any) -> dict[str, Any]:
+    """Of a card in partition mode, what it is cut into and what still fits; nothing of others."""
+    if not row.facts.get("partitioned"):
+        return {}
+    profiles, taken = read_profiles(row.facts.get("profiles", ())), read_pieces(row.pieces)
+    opened = row.state == DeviceState.ADOPTED and row.health != Health.FAILED
+    return {
+        "partitions": [PieceOut(profile=one.profile, start=one.start, size=one.size) for one in taken],
+        "mix": mix_text(taken),
+        "fits": {one.name: most(profiles, taken, one) if opened else 0 for one in profiles},
+    }
 
 
 def node_out(row: Any, devices: int, last_seen_ns: int) -> NodeOut:

@@ -47,6 +47,7 @@ def share_document(view: AllocationView, fence: FenceLevel, why: str) -> dict[st
                 "gpu_milli": grant.gpu_milli,
                 "memory_bytes": grant.memory_bytes,
                 "simulated": grant.device.simulated,
+                **({"profile": grant.profile} if grant.profile else {}),
             }
             for grant in view.granted
         ],

@@ -36,6 +36,7 @@ class GrantedDevice:
     """One card's part of an allocation, with the card as the probe saw it.
 
     What a context costs and what allocations are rounded up to, in bytes, where the node knows; else None.
+    `profile` is that of a partition.
     """
 
     device: Device
@@ -43,6 +44,7 @@ class GrantedDevice:
     memory_bytes: int
     context_bytes: int | None = None
     granule_bytes: int | None = None
+    profile: str | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from gpupool.mechanisms.driver_files import (
     templates,
 )
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
+from gpupool.mechanisms.partition import mode_problem, profiles_of
 from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
 from gpupool.mechanisms.simulation import machine_sight
 from gpupool.mechanisms.visibility import environment, nodes
@@ -59,7 +60,7 @@ class Fence:
         return FenceLevel.SOFT
 
     def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
-        return ()
+        return profiles_of(device)
 
     def refuses(self, view: AllocationView) -> str:
         if not view.fence:
@@ -69,7 +70,7 @@ class Fence:
             return f"there is no fence for cards of {others[0]}"
         if len(view.granted) > regions.MAX_DEVICES:
             return f"{len(view.granted)} cards, {regions.MAX_DEVICES} is the most"
-        return size_problem(view) or _missing_parts(view.granted, view.machine)
+        return mode_problem(view) or size_problem(view) or _missing_parts(view.granted, view.machine)
 
     def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
         if reason := self.refuses(view):
@@ -77,6 +78,8 @@ class Fence:
         book = NoteBook(state_dir)
         sight = self._sight(view, state_dir)
         level, why = level_of(view, sight)
+        if any(grant.profile for grant in view.granted):
+            why = f"a simulated partition, held as a share is: {why}"
         known = book.read(view.allocation)
         revision = _revision(known) if known and known.mechanism == self.name else 2
         limits = self._limits(view, book, level, revision)

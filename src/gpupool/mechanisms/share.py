@@ -10,6 +10,7 @@ from __future__ import annotations
 from gpupool.mechanisms.bookkeeping import Bookkeeping, size_problem
 from gpupool.mechanisms.contract import AllocationView
 from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.partition import partition_problem
 
 
 class Share(Bookkeeping):
@@ -18,7 +19,7 @@ class Share(Bookkeeping):
     name = "share"
 
     def refuses(self, view: AllocationView) -> str:
-        return size_problem(view)
+        return partition_problem(view) or size_problem(view)
 
     def why(self, view: AllocationView) -> str:
         return f"counted only: {Fence().refuses(view) or 'it was placed without one'}"

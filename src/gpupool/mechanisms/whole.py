@@ -10,6 +10,7 @@ from __future__ import annotations
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.bookkeeping import Bookkeeping
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice
+from gpupool.mechanisms.partition import partition_problem
 from gpupool.model.claim import Sharing
 
 
@@ -19,6 +20,8 @@ class Whole(Bookkeeping):
     name = "whole"
 
     def refuses(self, view: AllocationView) -> str:
+        if problem := partition_problem(view):
+            return problem
         if view.sharing == Sharing.BEST_EFFORT:
             return "a best-effort share never has a card for itself"
         parts = [grant.device.uuid for grant in view.granted if not is_whole(grant)]

@@ -10,8 +10,9 @@ knows geometry; it does not know how a partition is made (mechanisms) nor which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,19 @@ def free_placements(profiles: Sequence[PartitionProfile], taken: Iterable[Placem
     return tuple(p for p in placements(profiles) if fits(profiles, beside, p))
 
 
+def most(profiles: Sequence[PartitionProfile], taken: Sequence[Placement], profile: PartitionProfile) -> int:
+    """How many of one profile could be cut beside `taken`, all at once.
+
+    Pieces of one size on a row: taking each as low as it goes is the best that can be done.
+    """
+    standing = list(taken)
+    for start in sorted(profile.starts):
+        wanted = Placement(start, profile.size, profile.name)
+        if fits(profiles, standing, wanted):
+            standing.append(wanted)
+    return len(standing) - len(taken)
+
+
 def mix_text(taken: Iterable[Placement]) -> str:
     """The mix in words, as people write it: `2 x 1g.18gb + 3g.71gb`.
 
@@ -106,3 +120,23 @@ def mix_text(taken: Iterable[Placement]) -> str:
 
 def _overlap(one: Placement, other: Placement) -> bool:
     return one.start < other.start + other.size and other.start < one.start + one.size
+
+
+def profile_facts(profiles: Iterable[PartitionProfile]) -> list[dict[str, Any]]:
+    """Profiles ready for JSON, as an agent publishes them."""
+    return [asdict(one) | {"starts": list(one.starts)} for one in profiles]
+
+
+def read_profiles(facts: Iterable[Mapping[str, Any]]) -> tuple[PartitionProfile, ...]:
+    """What `profile_facts` wrote."""
+    return tuple(PartitionProfile(**{**one, "starts": tuple(one["starts"])}) for one in facts)
+
+
+def pieces_json(taken: Iterable[Placement]) -> list[list[Any]]:
+    """Pieces ready for JSON, lowest start first."""
+    return [[one.start, one.size, one.profile] for one in sorted(taken)]
+
+
+def read_pieces(listed: Iterable[Sequence[Any]] | None) -> tuple[Placement, ...]:
+    """What `pieces_json` wrote; None is none."""
+    return tuple(Placement(*one) for one in listed or ())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from gpupool.model.partition import PartitionProfile, Placement, fits, free_placements
+from gpupool.model.partition import PartitionProfile, Placement, free_placements, most
 
 _REMEMBERED = 1 << 15
 """Answers kept; the boards known to us have fewer than a thousand mixes each."""
@@ -29,19 +29,6 @@ def room(profiles: Profiles, taken: Pieces, name: str) -> int:
     """How many partitions of that profile could be cut beside `taken`, all at once; 0 where the card has no such."""
     profile = named(profiles, name)
     return 0 if profile is None else most(profiles, taken, profile)
-
-
-def most(profiles: Sequence[PartitionProfile], taken: Sequence[Placement], profile: PartitionProfile) -> int:
-    """How many of one profile could be cut beside `taken`, all at once.
-
-    Pieces of one size on a row: taking each as low as it goes is the best that can be done.
-    """
-    standing = list(taken)
-    for start in sorted(profile.starts):
-        wanted = Placement(start, profile.size, profile.name)
-        if fits(profiles, standing, wanted):
-            standing.append(wanted)
-    return len(standing) - len(taken)
 
 
 def value(

@@ -19,6 +19,10 @@ class ModelRoom(Wire):
     fragment_milli: float | None = Field(
         None, description="free and of no use to an expected claim, on average; null: nothing is expected yet"
     )
+    cut_cards: int = Field(0, description="of its cards, those in partition mode")
+    profiles: dict[str, int] = Field(
+        default_factory=dict, description="by profile, how many could be cut now, if only that one is"
+    )
 
 
 class NodeRoom(Wire):

@@ -86,6 +86,14 @@ class UsageOut(Wire):
     at_ns: int | None = None
 
 
+class PieceOut(Wire):
+    """A partition that is taken: `size` units of the card from `start` on."""
+
+    profile: str
+    start: int
+    size: int
+
+
 class DeviceOut(Wire):
     name: str = Field(description="node:index")
     uuid: str
@@ -105,6 +113,11 @@ class DeviceOut(Wire):
     shares: int
     largest_milli: int = Field(description="largest share placeable now: compute")
     largest_bytes: int = Field(description="largest share placeable now: memory")
+    partitions: list[PieceOut] | None = Field(None, description="what it is cut into; null: not in partition mode")
+    mix: str | None = Field(None, description="the same in words; null: not in partition mode")
+    fits: dict[str, int] = Field(
+        default_factory=dict, description="by profile, how many more could be cut, if only that one is"
+    )
     usage: UsageOut = Field(default_factory=UsageOut)
     unmanaged: list[ProcessOut] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)
@@ -117,6 +130,7 @@ class WorkSeat(Wire):
     model: str
     gpu_milli: int
     memory_bytes: int
+    profile: str | None = Field(None, description="a partition of that profile, with the compute and memory above")
 
 
 class RunAs(Wire):

@@ -23,8 +23,9 @@ class WithinIn(Wire):
 class ShapeIn(Wire):
     """Per card; `count` cards on one node. Memory null: the same part of it as of the compute."""
 
-    gpu_milli: int = Field(ge=-BIG, le=BIG, description="thousandths of one card's compute")
+    gpu_milli: int = Field(0, ge=-BIG, le=BIG, description="thousandths of one card's compute; 0 with a profile")
     memory_bytes: int | None = Field(None, ge=-BIG, le=BIG)
+    profile: str | None = Field(None, max_length=63, description="a partition on each card: 1g.18gb, or 1g")
     memory_typed: str | None = Field(None, max_length=32, description="as the user wrote it, for refusals")
     count: int = Field(1, ge=-BIG, le=BIG)
     model: str | None = Field(None, max_length=63)
@@ -90,6 +91,8 @@ class SeatOut(Wire):
     model: str
     gpu_milli: int
     memory_bytes: int
+    profile: str | None = Field(None, description="of a partition")
+    start: int | None = Field(None, description="of a partition: the first of its units on the card")
 
 
 class NumaPartOut(Wire):
@@ -154,6 +157,7 @@ class JobOut(Wire):
     preemptible: bool = False
     requeue: bool = False
     reservation: str | None = None
+    profile: str | None = Field(None, description="of a partition")
     gang: str | None = Field(None, description="the gang's id")
     gang_rank: int | None = None
     gang_role: str | None = None
