@@ -22,7 +22,6 @@ from typing import Any
 from urllib.parse import quote
 
 from gpupool import __version__
-from gpupool.agent.arbiter import Arbiter
 from gpupool.agent.cgroups import detect, job_cgroups
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
@@ -32,10 +31,12 @@ from gpupool.agent.launch import LaunchSettings, base_of
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
 from gpupool.agent.reconciler import Reconciler
-from gpupool.agent.reports import Api, Backoff, Reporter
+from gpupool.agent.reports import Api, Reporter
+from gpupool.base.backoff import Backoff
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.settings import PoolPaths
+from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
 from gpupool.probes.contract import Machine, Probe
 from gpupool.wire.fleet import ReportIn, WorkPage

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpupool.agent.arbiter import Arbiter
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.faults import Fault
 from gpupool.agent.fenced import ledger_of, used_bytes
 from gpupool.agent.held import Held
 from gpupool.agent.launch import LaunchSettings, view_of
+from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.contract import AllocationView, Mechanism
 from gpupool.mechanisms.fence import Fence, shared_directories
 from gpupool.mechanisms.registry import MECHANISMS

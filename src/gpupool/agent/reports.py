@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
 
 BATCH = 1000
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 5.0
 ANSWER_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
@@ -29,20 +29,6 @@ class Api(Protocol):
     ) -> Any: ...
 
     def close(self) -> None: ...
-
-
-class Backoff:
-    """Pauses that double, each shortened by a random part so that many agents do not knock together."""
-
-    def __init__(self, random: Callable[[], float]) -> None:
-        self._random, self._next = random, FIRST_PAUSE_SECONDS
-
-    def pause(self) -> float:
-        seconds, self._next = self._next, min(self._next * 2, LAST_PAUSE_SECONDS)
-        return seconds * (1 - self._random() / 2)
-
-    def reset(self) -> None:
-        self._next = FIRST_PAUSE_SECONDS
 
 
 class Reporter:

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import secrets
 import signal
 import socket
@@ -37,11 +38,15 @@ from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.serving import Health, serving
 from gpupool.kubernetes.webhook import Place, Webhook
+from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.scheduling import kernel, policies
 from gpupool.scheduling.victims import GENTLE
+from gpupool_native import arbiter_path
+
+ENDING_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -164,11 +169,17 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     node = options.node or environ.get("NODE_NAME") or socket.gethostname()
     probe = _probe(options, node)
     machine = probe.scan()
-    preparing = Preparing(options.state_dir, machine, probe)
+    program = arbiter_path()
+    arbiter = Arbiter(program if program.exists() else None, random.random)
+    preparing = Preparing(options.state_dir, machine, probe, arbiter)
     places = Places(options.state_dir, options.cdi, options.socket)
     records = kubelet.Kubelet(options.kubelet, options.plugins)
     async with KubeApi(connection(options, environ)) as api:
-        await NodeAgent(api, node, machine, preparing, records, places, options.slots).run()
+        try:
+            await NodeAgent(api, node, machine, preparing, records, places, options.slots).run()
+        finally:
+            arbiter.close()
+            await asyncio.to_thread(arbiter.join, ENDING_SECONDS)
 
 
 def _probe(options: argparse.Namespace, node: str) -> Probe:

@@ -76,6 +76,7 @@ class NodeAgent:
         """Until it is cancelled."""
         for place in (self._places.state, self._places.cdi, self._places.socket.parent):
             place.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(self._preparing.take_up)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen())
             await self._appear()

@@ -9,7 +9,9 @@ from pathlib import Path
 from gpupool.base.errors import NotFound
 from gpupool.kubernetes.objects import Entry
 from gpupool.mechanisms import registry
+from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
+from gpupool.mechanisms.fence import Fence, shared_directories
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.model.device import Device
 from gpupool.probes.contract import Machine
@@ -22,7 +24,8 @@ SHOWN = "/run/gpupool"
 class Preparing:
     """Idempotent in both directions; what was done stands in `state_dir` and outlives the agent."""
 
-    def __init__(self, state_dir: Path, machine: Machine, probe: object) -> None:
+    def __init__(self, state_dir: Path, machine: Machine, probe: object, arbiter: Arbiter) -> None:
+        self._arbiter = arbiter
         self._state_dir, self._devices = state_dir, {device.uuid: device for device in machine.devices}
         simulated = probe if isinstance(probe, SimulatedProbe) and probe.machine_file else None
         self._machine = simulated.machine_file.parent if simulated and simulated.machine_file else None
@@ -36,6 +39,7 @@ class Preparing:
         """What the container is started with; `uid` is whom it runs as. Raises NotFound, Refused, StaleGeneration."""
         view = self._view(entry, uid, gid)
         prepared = registry.choose(view).prepare(view, self._state_dir)
+        self._divide(view.allocation)
         # Of a card that we hand out, the vendor's runtime hook is to add nothing of its own.
         return replace(prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"})
 
@@ -44,7 +48,19 @@ class Preparing:
         name = allocation_of(uid, container)
         mechanism, note = registry.on_record(name, self._state_dir), NoteBook(self._state_dir).read(name)
         if mechanism is not None and note is not None:
+            self._arbiter.remove(name)
             mechanism.unprepare(name, note.generation, self._state_dir)
+
+    def take_up(self) -> None:
+        """Divide the cards' time again between all that the agent before this one has prepared."""
+        for uid, container in self.on_record():
+            self._divide(allocation_of(uid, container))
+
+    def _divide(self, allocation: str) -> None:
+        """The arbiter divides the cards' time for whatever is fenced."""
+        mechanism = registry.on_record(allocation, self._state_dir)
+        if mechanism is not None and mechanism.name == Fence.name:
+            self._arbiter.add(allocation, *shared_directories(allocation, self._state_dir))
 
     def on_record(self) -> dict[tuple[str, str], int]:
         """By (pod uid, container) the generation that was prepared, also by the agent before this one."""

@@ -125,6 +125,11 @@ class Api:
             except RefusedError as refusal:
                 if INITIALIZING not in refusal.body or time.monotonic() > deadline:
                     raise
+            except NotAnsweredError as broken:
+                # A connection that nobody used for minutes is closed by the server: that is noticed only by using it.
+                stale = isinstance(broken.__cause__, http.client.RemoteDisconnected)
+                if not stale or method == "POST" or time.monotonic() > deadline:
+                    raise
             time.sleep(POLL_SECONDS)
 
     def _request_once(self, method: str, path: str, body: Any, content_type: str) -> str:

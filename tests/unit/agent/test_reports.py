@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.agent.reports import LAST_PAUSE_SECONDS, Backoff, Reporter
+from gpupool.agent.reports import Reporter
+from gpupool.base.backoff import LAST_PAUSE_SECONDS, Backoff
 from gpupool.base.errors import BadInput, PoolLost
 from gpupool.wire.fleet import DeviceSample, ReportIn, UsageOut
 from tests.support.supervised import until

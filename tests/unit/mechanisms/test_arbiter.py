@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.arbiter import Arbiter
+from gpupool.mechanisms.arbiter import Arbiter
 from tests.support.supervised import is_alive, until
 
 SPEAKER = """#!{python} -S

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from gpupool.agent.reports import Backoff
+from gpupool.base.backoff import Backoff
 
 ANSWER_SECONDS: Final = 5.0
 STEADY_SECONDS: Final = 10.0
