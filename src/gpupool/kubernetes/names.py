@@ -29,3 +29,7 @@ ELIGIBLE: Final = f"{GROUP}/eligible-"
 
 CONDITION: Final = "PodScheduled"
 FIELD_MANAGER: Final = "gpupool"
+MODE: Final = f"{GROUP}/mode"
+"""Label of a Node that gpupool hands out cards of, so that DaemonSets of others can stay away from it."""
+BEFORE: Final = f"{GROUP}/before"
+"""Annotation of such a Node: its labels that adopting changed, as they were, as JSON."""

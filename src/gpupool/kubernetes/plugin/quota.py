@@ -1,0 +1,88 @@
+"""`kubectl gpupool quota`: tenants, what they may hold, hold now and wait for."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpupool.base import quantities
+from gpupool.base.units import format_gpu, format_mib
+from gpupool.cli.output import Column, print_list
+from gpupool.cli.parser import Parser, add_output
+from gpupool.kubernetes import names
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.plugin.context import Context, Json
+from gpupool.kubernetes.pods import Pod
+
+TENANTS = f"/apis/{names.API_VERSION}/tenants"
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Tenants as they are written (`kubectl get tenants`), and what each holds by the nodes' ledgers. A namespace that no
+    tenant names is a tenant of its own, without limits.
+    """
+    parser.examples = ["kubectl gpupool quota", "kubectl gpupool quota -o json"]
+    add_output(parser)
+
+
+async def run(options: argparse.Namespace, context: Context) -> int:
+    rows = rows_of(await context.items(TENANTS), await context.ledgers(), await context.pods())
+    empty = "no tenant, and nobody holds or waits for cards"
+    print_list(rows, COLUMNS, options.output, fields=lambda: FIELDS, empty=empty, color=context.color)
+    return 0
+
+
+def rows_of(tenants: Sequence[Json], nodes: Iterable[GpuNode], pods: Iterable[Pod]) -> list[dict[str, Any]]:
+    """A row per tenant that is written or that holds or waits."""
+    written = {one["metadata"]["name"]: one.get("spec") or {} for one in tenants}
+    owner = {space: name for name, spec in written.items() for space in spec.get("namespaces") or ()}
+    milli, size = Counter[str](), Counter[str]()
+    for entry in (entry for node in nodes for entry in node.entries):
+        milli[entry.tenant] += sum(seat.gpu_milli for seat in entry.seats)
+        size[entry.tenant] += sum(seat.memory_bytes for seat in entry.seats)
+    waiting = Counter(owner.get(pod.namespace, pod.namespace) for pod in pods if pod.waits)
+    known = sorted({*written, *milli, *waiting})
+    return [_row(name, written.get(name), milli[name], size[name], waiting[name]) for name in known]
+
+
+def _row(name: str, spec: Json | None, milli: int, size: int, waiting: int) -> dict[str, Any]:
+    limits = (spec or {}).get("limits") or {}
+    return {
+        "tenant": name,
+        "written": spec is not None,
+        "parent": (spec or {}).get("parent"),
+        "namespaces": (spec or {}).get("namespaces") or ([] if spec else [name]),
+        "nominal_milli": _milli(limits.get("gpu") or {}, "nominal"),
+        "borrowing_milli": _milli(limits.get("gpu") or {}, "borrowing"),
+        "held_milli": milli,
+        "held_memory_bytes": size,
+        "waiting": waiting,
+    }
+
+
+def _milli(limit: Mapping[str, Any], key: str) -> int | None:
+    """Cards as a quantity, in thousandths; None where nothing is said."""
+    return quantities.milli(limit[key]) if key in limit else None
+
+
+def _limit(milli: int | None) -> str:
+    return "no limit" if milli is None else format_gpu(milli)
+
+
+COLUMNS = (
+    Column("TENANT", lambda row: row["tenant"]),
+    Column("PARENT", lambda row: row["parent"], wide=True),
+    Column("NOMINAL", lambda row: _limit(row["nominal_milli"]), right=True),
+    Column("BORROWING", lambda row: _limit(row["borrowing_milli"]), right=True),
+    Column("HELD", lambda row: f"{format_gpu(row['held_milli'])} GPU", right=True),
+    Column("MEMORY", lambda row: format_mib(row["held_memory_bytes"]), right=True),
+    Column("WAITING", lambda row: row["waiting"], right=True),
+    Column("NAMESPACES", lambda row: ", ".join(row["namespaces"])),
+)
+FIELDS = (
+    *("tenant", "written", "parent", "namespaces", "nominal_milli", "borrowing_milli"),
+    *("held_milli", "held_memory_bytes", "waiting"),
+)

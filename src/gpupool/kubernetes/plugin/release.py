@@ -1,0 +1,102 @@
+"""`kubectl gpupool release NODE`: the way back; gpupool looks at the node and hands out nothing there."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gpupool.base.errors import StillInUse
+from gpupool.cli.parser import Parser
+from gpupool.kubernetes import evicting
+from gpupool.kubernetes.objects import GpuNode, Mode
+from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, gated_pods, open_gate, report, tell, until
+from gpupool.kubernetes.plugin.adopt import add_timeout, read_ledger, write_mode
+from gpupool.kubernetes.plugin.adoption import back_lines, restoring, waits_only_for
+from gpupool.kubernetes.plugin.context import NODES, Context, Json
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Prints every change first. Refuses while pods have cards there, with their names; with --drain they are evicted, as
+    their disruption budgets allow, and waited for. The node's labels become what they were before it was adopted, so
+    that the plugin that left comes back. A pod that waits for this node alone leaves our gate.
+    """
+    parser.examples = ["kubectl gpupool release worker-1 --dry-run", "kubectl gpupool release worker-1 --drain --yes"]
+    parser.add_argument("node", metavar="NODE", help="which")
+    parser.add_argument("--drain", action="store_true", help="evict the pods that have cards there")
+    add_timeout(parser)
+    add_plan(parser)
+
+
+async def run(options: argparse.Namespace, context: Context) -> int:
+    name = options.node
+    found, node = await context.node(name), await read_ledger(name, context)
+    stuck = [pod for pod in await gated_pods(context) if waits_only_for(name, pod, await context.items(NODES))]
+    lines = _lines(node, found, stuck)
+    told: dict[str, Any] = {"node": name, "mode": Mode.OBSERVE.value, "changed": False, "changes": lines}
+    if not lines:
+        report(options, told, f"{name} is only looked at already")
+        return 0
+    refusal = None if options.drain else _refusal(node)
+    if refusal is not None and not options.dry_run:
+        raise refusal
+    if agreed(options, lines):
+        await _apply(node, options.timeout, context)
+        report(options, {**told, "changed": True}, f"{name} is only looked at now")
+        return 0
+    if options.output != "table":
+        report(options, told, "")
+    if refusal is not None:
+        raise refusal
+    return 0
+
+
+def held(node: GpuNode) -> list[str]:
+    """Pods in the ledger, each once; a member of a gang that does not exist yet by its gang."""
+    return list(dict.fromkeys(f"{one.namespace}/{one.pod or one.gang}" for one in node.entries))
+
+
+def _refusal(node: GpuNode) -> StillInUse | None:
+    if not node.entries:
+        return None
+    pods = held(node)
+    said = f"{len(pods)} pods have cards of {node.name}: {', '.join(pods)}"
+    return StillInUse(said, hint=f"kubectl gpupool release {node.name} --drain  evicts them")
+
+
+def _lines(node: GpuNode, found: Json, stuck: list[Json]) -> list[str]:
+    """Every change, in the order in which they are made; empty where it is released already."""
+    mode = [f"set spec.mode of GpuNode {node.name} to {Mode.OBSERVE} (now {node.mode})"]
+    named = (f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in stuck)
+    return [
+        *(mode if node.mode is not Mode.OBSERVE else []),
+        *(f"evict {pod}" for pod in held(node)),
+        *(f"open the gate of {pod}, which waits for {node.name} alone" for pod in named),
+        *back_lines(node.name, found),
+    ]
+
+
+async def _apply(node: GpuNode, seconds: float, context: Context) -> None:
+    name = node.name
+    await write_mode(node, Mode.OBSERVE, context)
+
+    async def left() -> str:
+        entered = await read_ledger(name, context)
+        await _evict(entered, context)
+        return f"{', '.join(held(entered))} still have cards of {name}" if entered.entries else ""
+
+    await until(left, seconds, f"kubectl gpupool release {name} --drain  goes on")
+    nodes = await context.items(NODES)
+    for pod in await gated_pods(context):
+        if waits_only_for(name, pod, nodes):
+            await open_gate(context, pod)
+    found = await change_node(context, name, restoring)
+    await tell(context, found, "Released", "gpupool only looks at it")
+
+
+async def _evict(node: GpuNode, context: Context) -> None:
+    """Those that are still there; one that its disruption budget keeps is asked again at the next look."""
+    uids = {entry.uid for entry in node.entries}
+    for pod in await context.pods() if uids else ():
+        if pod.uid in uids and not pod.deleting:
+            await evicting.ask(context.api, pod)

@@ -1,0 +1,75 @@
+"""`kubectl gpupool top`: who holds most of the pool's cards now, by the ledgers of the nodes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from gpupool.base.units import WHOLE, format_gpu, format_mib
+from gpupool.cli.output import Column, many, print_list
+from gpupool.cli.parser import Parser, add_output
+from gpupool.kubernetes.objects import Entry, GpuNode, Mode
+from gpupool.kubernetes.plugin.context import Context
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    Containers with cards, the largest first: what each holds, where, and how far its node's agent has come with it.
+    What is held is what was granted; how busy the cards are is in the metrics of each node.
+    """
+    parser.examples = ["kubectl gpupool top", "kubectl gpupool top --tenant team-nlp -o json"]
+    parser.add_argument("--tenant", metavar="NAME", help="only this tenant's")
+    add_output(parser)
+
+
+async def run(options: argparse.Namespace, context: Context) -> int:
+    nodes = await context.ledgers()
+    rows = [row for row in rows_of(nodes) if options.tenant in (None, row["tenant"])]
+    if options.output in ("table", "wide"):
+        sys.stdout.write(title(nodes) + "\n\n")
+    print_list(rows, COLUMNS, options.output, fields=lambda: FIELDS, empty="nobody holds a card", color=context.color)
+    return 0
+
+
+def title(nodes: list[GpuNode]) -> str:
+    """What is held of all cards that are handed out."""
+    adopted = [node for node in nodes if node.mode is not Mode.OBSERVE]
+    cards = sum(len(node.cards) for node in adopted)
+    held = sum(seat.gpu_milli for node in adopted for entry in node.entries for seat in entry.seats)
+    return f"{format_gpu(held)} of {format_gpu(cards * WHOLE)} GPU held on {many(len(adopted), 'adopted node')}"
+
+
+def rows_of(nodes: list[GpuNode]) -> list[dict[str, Any]]:
+    """A row per container with cards, the largest first."""
+    rows = [_row(node, entry) for node in nodes for entry in node.entries]
+    return sorted(rows, key=lambda row: (-row["gpu_milli"], -row["memory_bytes"], row["pod"], row["container"]))
+
+
+def _row(node: GpuNode, entry: Entry) -> dict[str, Any]:
+    index = {card.uuid: card.index for card in node.cards}
+    return {
+        "pod": f"{entry.namespace}/{entry.pod}",
+        "container": entry.container,
+        "tenant": entry.tenant,
+        "node": node.name,
+        "cards": [index.get(seat.device) for seat in entry.seats],
+        "gpu_milli": sum(seat.gpu_milli for seat in entry.seats),
+        "memory_bytes": sum(seat.memory_bytes for seat in entry.seats),
+        "state": entry.state.value,
+        "priority": entry.priority,
+        "gang": entry.gang or None,
+    }
+
+
+COLUMNS = (
+    Column("POD", lambda row: row["pod"]),
+    Column("CONTAINER", lambda row: row["container"], wide=True),
+    Column("TENANT", lambda row: row["tenant"]),
+    Column("GPU", lambda row: format_gpu(row["gpu_milli"]), right=True),
+    Column("MEMORY", lambda row: format_mib(row["memory_bytes"]), right=True),
+    Column("STATE", lambda row: row["state"]),
+    Column("GANG", lambda row: row["gang"], wide=True),
+    Column("CARDS", lambda row: f"{row['node']}/" + ",".join("?" if n is None else str(n) for n in row["cards"])),
+)
+FIELDS = ("pod", "container", "tenant", "node", "cards", "gpu_milli", "memory_bytes", "state", "priority", "gang")

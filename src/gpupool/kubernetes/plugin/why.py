@@ -1,0 +1,129 @@
+"""`kubectl gpupool why POD`: what a pod asks as it was understood, what it has, and why it waits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from gpupool.base.errors import NotFound
+from gpupool.base.units import format_gpu, format_mib, format_share
+from gpupool.cli.output import pairs, print_data
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+from gpupool.kubernetes import names
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.plugin.context import Context, Json
+from gpupool.kubernetes.pods import Ask, read_pod
+from gpupool.model.claim import Sharing
+
+
+def register(parser: Parser) -> None:
+    parser.about = """
+    The sentence of the pod's condition, the entry of it in a node's ledger, and its claim as it was understood. Says
+    also when the pod never came to gpupool.
+    """
+    parser.examples = ["kubectl gpupool why train-0", "kubectl gpupool why -n team-nlp train-0 -o json"]
+    parser.add_argument("pod", metavar="POD", help="name, or NAMESPACE/NAME")
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="default: the kubeconfig's")
+    add_output(parser, OBJECT_FORMATS)
+
+
+async def run(options: argparse.Namespace, context: Context) -> int:
+    before, slash, name = options.pod.rpartition("/")
+    namespace = before if slash else options.namespace or context.api.connection.namespace
+    found = await context.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
+    if found is None:
+        raise NotFound(f"there is no pod {name!r} in namespace {namespace!r}", hint=f"kubectl get pods -n {namespace}")
+    told = facts(found, await context.ledgers())
+    if options.output == "table":
+        sys.stdout.write(pairs(_lines(told)) + "\n")
+    else:
+        print_data(told, options.output)
+    return 0
+
+
+def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
+    """What there is to say of the pod, for people and programs."""
+    pod, condition = read_pod(found), _condition(found)
+    managed = (found["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
+    return {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "managed": managed,
+        "asks": [_asked(ask) for ask in pod.asks],
+        "problem": (pod.problem or None) if managed else None,
+        "gated": pod.gated,
+        "node": pod.node or None,
+        "reason": condition.get("reason"),
+        "message": condition.get("message"),
+        "gang": pod.gang or None,
+        "has": _held(pod.uid, nodes),
+    }
+
+
+def _condition(found: Json) -> Json:
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == names.CONDITION and one["status"] != "True"), {})
+
+
+def _asked(ask: Ask) -> dict[str, Any]:
+    shape = ask.shape
+    return {
+        "container": ask.container,
+        "cards": shape.count,
+        "gpu_milli": shape.gpu_milli,
+        "memory_bytes": shape.memory_bytes,
+        "sharing": shape.sharing.value,
+        "text": format_share(
+            shape.gpu_milli, shape.memory_bytes, shape.count, best_effort=shape.sharing is Sharing.BEST_EFFORT
+        ),
+    }
+
+
+def _held(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
+    return [
+        {
+            "container": entry.container,
+            "node": node.name,
+            "card": seat.device,
+            "gpu_milli": seat.gpu_milli,
+            "memory_bytes": seat.memory_bytes,
+            "state": entry.state.value,
+            "generation": entry.generation,
+            "leaving_for": entry.leaving_for or None,
+        }
+        for node in nodes
+        for entry in node.entries
+        if entry.uid == uid
+        for seat in entry.seats
+    ]
+
+
+def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("pod", told["pod"]),
+        *((f"{one['container']} asks", one["text"]) for one in told["asks"]),
+        *((f"{one['container']} has", _seat_text(one)) for one in told["has"]),
+        *([("gang", told["gang"])] if told["gang"] else []),
+        ("stands", _stands(told)),
+    ]
+
+
+def _seat_text(one: dict[str, Any]) -> str:
+    leaves = f", leaves for {one['leaving_for']}" if one["leaving_for"] else ""
+    size = f"{format_gpu(one['gpu_milli'])} GPU + {format_mib(one['memory_bytes'])}"
+    return f"{size} of {one['card']} on {one['node']} ({one['state']}{leaves})"
+
+
+def _stands(told: dict[str, Any]) -> str:
+    """One sentence: where the pod is on its way."""
+    if not told["managed"]:
+        return "it asks no cards of gpupool, and gpupool does nothing with it"
+    if told["problem"]:
+        return str(told["problem"])
+    if told["node"]:
+        return f"it is on {told['node']}" + ("" if told["has"] else ", and no ledger knows of it")
+    if not told["gated"]:
+        return told["message"] or "it has its cards; kube-scheduler is to bind it"
+    if told["has"]:
+        return told["message"] or "its cards are reserved; it is released next"
+    return told["message"] or "it waits; the controller has not said why yet: kubectl gpupool doctor"

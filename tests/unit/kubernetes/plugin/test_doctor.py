@@ -1,0 +1,84 @@
+"""Each check says what it found, and what to type where that is not well."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gpupool.kubernetes import install, names
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.plugin import certificate, doctor
+from tests.support.kube_builders import gpu_node, node
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "state"), [("1", "30", "fail"), ("1", "31+", "ok"), ("2", "0", "ok"), ("", "", "fail")]
+)
+def test_a_server_is_new_enough_or_not(major: str, minor: str, state: str) -> None:
+    assert doctor.server({"major": major, "minor": minor, "gitVersion": "v"})["state"] == state
+
+
+def test_objects_are_the_same_when_the_server_only_added_defaults() -> None:
+    made = install.objects()
+    there = [(one, {**one, "status": {"x": 1}}) for one in made]
+    assert doctor.installed(there)["state"] == "ok"
+    assert "missing: Namespace gpupool" in doctor.installed([(made[0], None), *there[1:]])["text"]
+    (role,) = [one for one in made if one["kind"] == "ClusterRole" and one["metadata"]["name"] == install.AGENT]
+    weaker = {**role, "rules": role["rules"][:1]}
+    assert doctor.installed([(role, weaker)])["state"] == "warn"
+
+
+def test_a_controller_leads_as_long_as_its_lease_is_fresh() -> None:
+    def lease(seconds: float) -> dict[str, object]:
+        at = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {"spec": {"holderIdentity": "c0", "renewTime": at, "leaseDurationSeconds": 15}}
+
+    assert doctor.leads(lease(2), NOW)["text"] == "c0 leads, seen 2 s ago"
+    assert doctor.leads(lease(40), NOW)["text"] == "c0 is silent for 40 s"
+    assert doctor.leads(None, NOW)["state"] == "fail"
+    assert doctor.leads({"spec": {"holderIdentity": ""}}, NOW)["state"] == "fail"
+
+
+def test_agents_are_there_silent_or_behind() -> None:
+    well = GpuNode.from_json(gpu_node())
+    assert doctor.agents([well])["text"] == "1 node reported of, 1 adopted"
+    assert doctor.agents([replace(well, ready=False)])["state"] == "fail"
+    assert doctor.agents([replace(well, version=9)])["state"] == "warn"
+    assert doctor.agents([])["state"] == "warn"
+
+
+def test_an_adopted_node_without_slots_or_with_a_second_owner_is_wrong() -> None:
+    ledger, found = GpuNode.from_json(gpu_node()), node()
+    assert doctor.slots([ledger], {"n0": found})["state"] == "fail"
+    found["status"]["allocatable"][names.SLOT] = "512"
+    assert doctor.slots([ledger], {"n0": found})["state"] == "ok"
+    assert not list(doctor.twice([ledger], {"n0": found}))
+    found["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+    (wrong,) = doctor.twice([ledger], {"n0": found})
+    assert "nvidia.com/gpu=8" in wrong["text"]
+
+
+def test_who_else_is_here_is_told_by_plugins_and_by_kinds() -> None:
+    told = doctor.others(["HAMi"], ["apps", "scheduling.run.ai"], {})
+    assert told["text"] == "HAMi, KAI"
+
+
+def test_a_certificate_has_days_left_or_has_run_out() -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    made = x509.CertificateBuilder().issuer_name(name).subject_name(name).public_key(key.public_key()).serial_number(1)
+    made = made.not_valid_before(NOW).not_valid_after(NOW + timedelta(days=90))
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    secret = {"data": {"tls.crt": base64.b64encode(pem).decode()}}
+    at = [certificate.aged(secret, NOW + timedelta(days=days)) for days in (0, 85, 91)]
+    assert [one["state"] for one in at] == ["ok", "warn", "fail"]
+    assert at[0]["text"] == "good until 2027-02-20, 90 days"
+    assert certificate.aged({"data": {}}, NOW)["state"] == "fail"
