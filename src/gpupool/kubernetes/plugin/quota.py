@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool.base import quantities
+from gpupool.base.errors import BadQuantity
 from gpupool.base.units import format_gpu, format_mib
 from gpupool.cli.output import Column, print_list
 from gpupool.cli.parser import Parser, add_output
@@ -37,8 +38,8 @@ async def run(options: argparse.Namespace, context: Context) -> int:
 
 def rows_of(tenants: Sequence[Json], nodes: Iterable[GpuNode], pods: Iterable[Pod]) -> list[dict[str, Any]]:
     """A row per tenant that is written or that holds or waits."""
-    written = {one["metadata"]["name"]: one.get("spec") or {} for one in tenants}
-    owner = {space: name for name, spec in written.items() for space in spec.get("namespaces") or ()}
+    written = {one["metadata"]["name"]: one for one in tenants}
+    owner = {space: name for name, one in written.items() for space in (one.get("spec") or {}).get("namespaces") or ()}
     milli, size = Counter[str](), Counter[str]()
     for entry in (entry for node in nodes for entry in node.entries):
         milli[entry.tenant] += sum(seat.gpu_milli for seat in entry.seats)
@@ -48,15 +49,19 @@ def rows_of(tenants: Sequence[Json], nodes: Iterable[GpuNode], pods: Iterable[Po
     return [_row(name, written.get(name), milli[name], size[name], waiting[name]) for name in known]
 
 
-def _row(name: str, spec: Json | None, milli: int, size: int, waiting: int) -> dict[str, Any]:
-    limits = (spec or {}).get("limits") or {}
+def _row(name: str, tenant: Json | None, milli: int, size: int, waiting: int) -> dict[str, Any]:
+    spec = None if tenant is None else tenant.get("spec") or {}
+    limit = ((spec or {}).get("limits") or {}).get("gpu") or {}
     return {
         "tenant": name,
         "written": spec is not None,
         "parent": (spec or {}).get("parent"),
         "namespaces": (spec or {}).get("namespaces") or ([] if spec else [name]),
-        "nominal_milli": _milli(limits.get("gpu") or {}, "nominal"),
-        "borrowing_milli": _milli(limits.get("gpu") or {}, "borrowing"),
+        "nominal_milli": _milli(limit, "nominal"),
+        "borrowing_milli": _milli(limit, "borrowing"),
+        "nominal": _typed(limit, "nominal"),
+        "borrowing": _typed(limit, "borrowing"),
+        "in_force": _in_force(tenant or {}),
         "held_milli": milli,
         "held_memory_bytes": size,
         "waiting": waiting,
@@ -64,25 +69,36 @@ def _row(name: str, spec: Json | None, milli: int, size: int, waiting: int) -> d
 
 
 def _milli(limit: Mapping[str, Any], key: str) -> int | None:
-    """Cards as a quantity, in thousandths; None where nothing is said."""
-    return quantities.milli(limit[key]) if key in limit else None
+    """Cards as a quantity, in thousandths; None where nothing is said, or nothing that can be read."""
+    try:
+        return quantities.milli(limit[key]) if key in limit else None
+    except BadQuantity:
+        return None
 
 
-def _limit(milli: int | None) -> str:
-    return "no limit" if milli is None else format_gpu(milli)
+def _typed(limit: Mapping[str, Any], key: str) -> str | None:
+    return str(limit[key]) if key in limit else None
+
+
+def _in_force(tenant: Json) -> bool | None:
+    """What the controller says of it; None where it has said nothing, or there is no tenant."""
+    conditions = (tenant.get("status") or {}).get("conditions") or ()
+    told = {one["type"]: one["status"] == "True" for one in conditions if one["status"] != "Unknown"}
+    return told.get("InForce")
 
 
 COLUMNS = (
     Column("TENANT", lambda row: row["tenant"]),
     Column("PARENT", lambda row: row["parent"], wide=True),
-    Column("NOMINAL", lambda row: _limit(row["nominal_milli"]), right=True),
-    Column("BORROWING", lambda row: _limit(row["borrowing_milli"]), right=True),
+    Column("NOMINAL", lambda row: row["nominal"] or "no limit", right=True),
+    Column("BORROWING", lambda row: row["borrowing"] or "no limit", right=True),
     Column("HELD", lambda row: f"{format_gpu(row['held_milli'])} GPU", right=True),
     Column("MEMORY", lambda row: format_mib(row["held_memory_bytes"]), right=True),
     Column("WAITING", lambda row: row["waiting"], right=True),
+    Column("IN FORCE", lambda row: None if row["in_force"] is None else "yes" if row["in_force"] else "no"),
     Column("NAMESPACES", lambda row: ", ".join(row["namespaces"])),
 )
 FIELDS = (
     *("tenant", "written", "parent", "namespaces", "nominal_milli", "borrowing_milli"),
-    *("held_milli", "held_memory_bytes", "waiting"),
+    *("nominal", "borrowing", "in_force", "held_milli", "held_memory_bytes", "waiting"),
 )

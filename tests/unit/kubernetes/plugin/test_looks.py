@@ -58,6 +58,14 @@ def test_a_quota_counts_what_is_held_and_who_waits_by_the_tenant_of_the_namespac
     ]
 
 
+def test_a_limit_that_cannot_be_read_is_shown_as_it_was_typed_and_stops_nothing() -> None:
+    told = {"conditions": [{"type": "InForce", "status": "False"}]}
+    tenant = {"metadata": {"name": "nlp"}, "spec": {"limits": {"gpu": {"nominal": "many"}}}, "status": told}
+    (row,) = quota.rows_of([tenant], [], [])
+    assert (row["nominal"], row["nominal_milli"], row["in_force"]) == ("many", None, False)
+    assert table([row], quota.COLUMNS[2:3]).split() == ["NOMINAL", "many"]
+
+
 def test_why_says_where_a_pod_is_on_its_way() -> None:
     def stands(found: dict[str, Any], *entries: dict[str, Any]) -> str:
         return why._stands(why.facts(found, [ledger(*entries)]))
