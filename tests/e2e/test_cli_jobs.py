@@ -274,3 +274,23 @@ def test_a_running_job_is_resized_without_a_stop_and_reads_its_new_share(pool: R
     with Pool(pool.state_dir) as sdk:
         assert sdk.resize("grows", gpu=0.1).applied
     assert pool.job("grows")["gpu_milli"] == 100
+
+
+def test_a_job_that_is_not_preemptible_does_not_grow_into_what_another_tenant_is_guaranteed(pool: RealPool) -> None:
+    """Its hint is what to type: that size it gets."""
+    pool.do("tenant", "create", "owner")
+    pool.do("submit", *SHARE, "--name", "firm", "--", "sleep", "600")
+    pool.until_state("firm", "running")
+    cards = len(pool.json("gpus"))
+    try:
+        pool.do("quota", "set", "owner", "--gpus", f"{cards - 0.5:g}")
+        done = pool.run("resize", "firm", "--gpu", "0.6")
+        assert (done.returncode, "are guaranteed to others" in done.stderr) == (3, True), done.stderr
+        assert pool.job("firm")["gpu_milli"] == 300
+        hint = done.stderr[done.stderr.index("gpupool resize firm") :].split()
+        assert hint[3:5] == ["--gpu", "0.5"]
+        pool.do(*hint[1:5])
+        assert pool.job("firm")["gpu_milli"] == 500
+    finally:
+        pool.do("quota", "set", "owner", "--gpus", "none")
+        pool.do("tenant", "delete", "owner", "--yes")

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from gpupool.allocations.growing import Beside, KeptHere
 from gpupool.allocations.ledger import Resize, resize
-from gpupool.allocations.mirror import quota_of
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, seats
 from gpupool.base.errors import (
@@ -39,7 +38,6 @@ from gpupool.model.device import DeviceState, Health
 from gpupool.model.job import JobState
 from gpupool.model.quota import Amount
 from gpupool.store.database import Write
-from gpupool.tenancy.tables import tenants
 
 Row = sa.Row[Any]
 
@@ -85,7 +83,6 @@ _SEATS = (
     .where(seats.c.allocation_id == sa.bindparam("allocation"))
     .order_by(devices.c.idx)
 )
-_TENANT = sa.select(tenants).where(tenants.c.id == sa.bindparam("tenant"))
 
 
 @dataclass(frozen=True)
@@ -137,8 +134,8 @@ def resize_job(write: Write, metering: Metering, job_id: int, wanted: Wanted, be
     if all((each.milli, each.size) == (each.milli_before, each.size_before) for each in changes):
         return Done(Granted(), False, job.generation, *before)
     for seat, change in zip(taken, changes, strict=True):
-        _check_card(job, seat, change, beside.on(job.public_id, seat.uuid))
-    _check_quota(write, job, changes)
+        _check_card(job, taken, seat, change, beside)
+    _check_quota(job, taken, changes, beside)
     granted = resize(write, metering, job.public_id, job.allocation_id, job.tenant_id, changes)
     _tell(write, job_id, job, changes, before)
     return Done(granted, True, write.touch_ledger(), *before)
@@ -200,23 +197,24 @@ def _is_whole(job: Row, seat: Row) -> bool:
     return bool(all_of_it and job.sharing != Sharing.BEST_EFFORT)
 
 
-def _check_card(job: Row, seat: Row, change: Resize, kept: KeptHere) -> None:
+def _check_card(job: Row, taken: Sequence[Row], seat: Row, change: Resize, beside: Beside) -> None:
     if change.size > seat.card_bytes:
         raise LargerThanAnyCard(
             f"{_name(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
-            hint=_nearest(job, seat, kept),
+            hint=_nearest(job, taken, beside),
         )
     if change.milli <= change.milli_before and change.size <= change.size_before:
         return
     if seat.state != DeviceState.ADOPTED or seat.health == Health.FAILED:
         what = "not healthy" if seat.health == Health.FAILED else str(seat.state)
         raise Refused(f"{_name(seat)} is {what}: a share on it can only shrink", hint="gpupool gpus  shows why")
+    kept = beside.on(job.public_id, seat.uuid)
     lacking = _lacking(seat, change, kept)
     if lacking:
         holds = f"job {job.name} holds {format_share(seat.gpu_milli, seat.memory_bytes)} of it"
         raise NoRoomNow(
             "; ".join(filter(None, (f"{_name(seat)} has {' and '.join(lacking)}", holds, kept.said))),
-            hint=_nearest(job, seat, kept),
+            hint=_nearest(job, taken, beside),
         )
 
 
@@ -232,36 +230,33 @@ def _lacking(seat: Row, change: Resize, kept: KeptHere) -> list[str]:
     return found
 
 
-def _nearest(job: Row, seat: Row, kept: KeptHere) -> str:
-    """The largest size that the card has room for now."""
-    size = (seat.card_bytes - seat.used_bytes - kept.memory_bytes + seat.memory_bytes) // MIB
-    milli = WHOLE - seat.used_milli - kept.milli + seat.gpu_milli
-    gpu = "" if job.sharing == Sharing.BEST_EFFORT else f"--gpu {milli / WHOLE:g} "
-    return f"the most it could have now: gpupool resize {job.name} {gpu}--memory {size}MiB"
+def _nearest(job: Row, taken: Sequence[Row], beside: Beside) -> str:
+    """The largest size that its cards and the quotas have room for now."""
+    kept = [beside.on(job.public_id, seat.uuid) for seat in taken]
+    quota = beside.most(job.public_id)
+    cards = list(zip(taken, kept, strict=True))
+    milli = [WHOLE - seat.used_milli - here.milli + seat.gpu_milli for seat, here in cards]
+    size = [seat.card_bytes - seat.used_bytes - here.memory_bytes + seat.memory_bytes for seat, here in cards]
+    if quota.milli is not None:
+        milli += [seat.gpu_milli + quota.milli for seat in taken]
+    if quota.size is not None:
+        size += [seat.memory_bytes + quota.size for seat in taken]
+    gpu = "" if job.sharing == Sharing.BEST_EFFORT else f"--gpu {min(milli) / WHOLE:g} "
+    return f"the most it could have now: gpupool resize {job.name} {gpu}--memory {min(size) // MIB}MiB"
 
 
-def _check_quota(write: Write, job: Row, changes: Sequence[Resize]) -> None:
-    """What grows must stay within the quota; what shrinks may, also in a tenant that is over it."""
-    row = write.execute(_TENANT, {"tenant": job.tenant_id}).one()
-    more = Amount(
-        sum(each.milli - each.milli_before for each in changes), sum(each.size - each.size_before for each in changes)
-    )
-    quota = quota_of(row)
-    total = Amount(row.held_milli, row.held_memory_bytes) + more
-    if more.gpu_milli > 0 and quota.maximum_milli is not None and total.gpu_milli > quota.maximum_milli:
-        what = f"{format_gpu(total.gpu_milli)} GPU of {format_gpu(quota.maximum_milli)} GPU"
-    elif (
-        more.memory_bytes > 0
-        and quota.maximum_memory_bytes is not None
-        and total.memory_bytes > quota.maximum_memory_bytes
-    ):
-        what = f"{format_mib(total.memory_bytes)} of {format_mib(quota.maximum_memory_bytes)}"
-    else:
+def _check_quota(job: Row, taken: Sequence[Row], changes: Sequence[Resize], beside: Beside) -> None:
+    """What grows has to find room where a placement would; what shrinks need not, also in a tenant that is over it."""
+    more = {seat.uuid: _more(change) for seat, change in zip(taken, changes, strict=True)}
+    if all(each.gpu_milli <= 0 and each.memory_bytes <= 0 for each in more.values()):
         return
-    raise QuotaExceeded(
-        f"tenant {row.name} would hold {what} that its quota allows",
-        hint="end or shrink another job of the tenant, or an admin can raise it: gpupool quota set",
-    )
+    said = beside.beyond_quota(job.public_id, more)
+    if said is not None:
+        raise QuotaExceeded(said.sentence, hint=f"{said.hint}; {_nearest(job, taken, beside)}")
+
+
+def _more(change: Resize) -> Amount:
+    return Amount(change.milli - change.milli_before, change.size - change.size_before)
 
 
 def _name(seat: Row) -> str:

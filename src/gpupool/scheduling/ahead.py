@@ -15,6 +15,7 @@ import numpy as np
 from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.quota import Amount
+from gpupool.scheduling import wording
 from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of, whom
@@ -308,7 +309,7 @@ def _kept_back(waiting: Waiting, hold: Hold, now_ns: int) -> Rejection:
 
 
 def _quota_kept_back(waiting: Waiting, later: Later) -> Rejection:
-    kept = f"what the quota of tenant {waiting.tenant} leaves is kept for a claim of higher rank"
+    kept = wording.quota_kept(waiting.tenant)
     if later.collects:
         return Rejection(kept, Reason.QUOTA)
     return Rejection(_later(kept, waiting, later.start_ns), Reason.QUOTA, hint=_IN_TIME)

@@ -82,7 +82,7 @@ def room(tree: Tree, tenant: str) -> Budget:
 def tightest(budgets: Iterable[Budget]) -> Budget:
     """What is inside all of them."""
     milli, size = zip(*((one.milli, one.size) for one in budgets), strict=True)
-    return Budget(_smallest(milli), _smallest(size))
+    return Budget(smallest(milli), smallest(size))
 
 
 def borrows(tenant: TenantView, amount: Amount) -> bool:
@@ -135,7 +135,8 @@ def _covers(limit: int | None, amount: int) -> bool:
     return limit is None or amount <= max(limit, 0)
 
 
-def _smallest(limits: Iterable[int | None]) -> int | None:
+def smallest(limits: Iterable[int | None]) -> int | None:
+    """None where there is no limit among them."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.model.claim import Reason, Rejection, Shape
-from gpupool.model.quota import GPU, MEMORY, Amount
+from gpupool.model.quota import GPU, MEMORY, Amount, Resource
 from gpupool.scheduling import wording
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.fairness import Budget, Standing, room, standing, tightest
+from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
@@ -127,10 +127,12 @@ class Quotas:
 
     def promised(self, tenant: str, shape: Shape, least: Amount, window: tuple[int, int]) -> Later | None:
         """The first promise beside which the claim, were it to run from then until then, finds no room in a quota."""
+        return self.promised_use(tenant, self.tree.ask(shape, least), window)
+
+    def promised_use(self, tenant: str, use: Use, window: tuple[int, int]) -> Later | None:
+        """The same of so much more from then until then."""
         met = (one for one in self.later if one.met(*window))
-        without = (
-            one for one in met if any(not tree.covers(tenant, tree.ask(shape, least)) for tree in self._sides(one.tree))
-        )
+        without = (one for one in met if any(not tree.covers(tenant, use) for tree in self._sides(one.tree)))
         return min(without, key=lambda one: one.start_ns, default=None)
 
     def lacking(self, tenant: str, shape: Shape, least: Amount) -> str:
@@ -167,25 +169,23 @@ class Quotas:
 
     def in_use(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
         """What is exhausted now for a claim that would take so much, and where."""
-        found = self.tree.exhausted(tenant, self.tree.ask(shape, amount))
-        said = _in_use(found or self._no_model(tenant, shape, self.tree))
-        return said or self._guaranteed_to_others(tenant, shape, amount)
+        return _said(
+            side.exhausted(tenant, side.ask(shape, amount)) or self._no_model(tenant, shape, side)
+            for side in self._sides(self.tree)
+        )
 
-    def _guaranteed_to_others(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
-        """Why a claim that may not be preempted has to leave free cards alone."""
-        firm = self.tree.firm if self.firm else None
-        if firm is None:
-            return None
-        found = firm.exhausted(tenant, firm.ask(shape, amount)) or self._no_model(tenant, shape, firm)
-        if found is None:
-            return None
-        numbers = found.resource, found.held, found.most, found.kept, found.more
-        return Rejection(wording.guaranteed_to_others(found.node.title, *numbers), Reason.QUOTA, hint=PREEMPTIBLE)
+    def no_room(self, tenant: str, use: Use) -> Rejection | None:
+        """What is exhausted now for so much more on cards that are known, and where."""
+        return _said(side.exhausted(tenant, use) for side in self._sides(self.tree))
+
+    def left(self, tenant: str, resource: Resource) -> int | None:
+        """How much more of it the tenant may hold by every quota up to the pool; None is no limit."""
+        return smallest(tree.room(tenant, resource) for tree in self._asked())
 
     def models_out(self, tenant: str, shape: Shape) -> str:
         """Which model the tenant may hold no more of, though the claim would take it."""
-        said = _in_use(self._no_model(tenant, shape, self.tree, some=True))
-        return said.sentence if said else ""
+        found = self._no_model(tenant, shape, self.tree, some=True)
+        return _in_use(found).sentence if found else ""
 
     def _no_model(self, tenant: str, shape: Shape, tree: Tree, *, some: bool = False) -> Exhausted | None:
         if not some and tree.narrowed(tenant, shape) is not None:
@@ -246,8 +246,18 @@ def beyond(tree: Tree, tenant: str, use: Use) -> Rejection | None:
     return None
 
 
-def _in_use(found: Exhausted | None) -> Rejection | None:
-    if found is None:
-        return None
+def _said(found: Iterable[Exhausted | None]) -> Rejection | None:
+    """The first "no", of the quotas and then of what others are guaranteed."""
+    said = (say(one) for say, one in zip((_in_use, _guaranteed_to_others), found, strict=False) if one is not None)
+    return next(said, None)
+
+
+def _in_use(found: Exhausted) -> Rejection:
     sentence = wording.exhausted(found.node.title, found.resource, found.held, found.most, found.kept, found.more)
     return Rejection(sentence, Reason.QUOTA)
+
+
+def _guaranteed_to_others(found: Exhausted) -> Rejection:
+    """Why a claim that may not be preempted has to leave free cards alone."""
+    numbers = found.resource, found.held, found.most, found.kept, found.more
+    return Rejection(wording.guaranteed_to_others(found.node.title, *numbers), Reason.QUOTA, hint=PREEMPTIBLE)

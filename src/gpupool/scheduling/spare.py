@@ -19,7 +19,7 @@ from gpupool.scheduling.ends import GRACE_NS, SECOND, expected_end, owner_of, wh
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.reservation import hold_all
-from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
+from gpupool.scheduling.snapshot import Bools, ClassKey, Ints, Running, Snapshot
 from gpupool.scheduling.timeline import NEVER, Hold, Timeline
 
 
@@ -44,8 +44,12 @@ class Spare:
         hold_all(self._timeline, free, snapshot.reservations, snapshot.running)
         self.reserved: Bools = self._timeline.held.copy()
         """Cards of which a reservation holds something, now or later."""
+        self.promises: list[tuple[ClassKey, Hold]] = []
+        """Starts that claims were promised, and what is held for them."""
         for key, start in snapshot.promised.items():
-            self._timeline.hold(Hold(kept_by(start), start.at_ns, self._timeline.until(key.seconds, start.at_ns)))
+            hold = Hold(kept_by(start), start.at_ns, self._timeline.until(key.seconds, start.at_ns))
+            self._timeline.hold(hold)
+            self.promises.append((key, hold))
         self._held: dict[tuple[int, str], Columns] = {}
 
     def after_move(self, job: Running) -> int:

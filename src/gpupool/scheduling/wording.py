@@ -160,6 +160,11 @@ def guaranteed_to_others(title: str, resource: Resource, held: int, most: int, k
     )
 
 
+def quota_kept(tenant: str) -> str:
+    """What is free in the quotas now and will be needed by a start that was promised."""
+    return f"what the quota of tenant {tenant} leaves is kept for a claim of higher rank"
+
+
 def beyond(title: str, resource: Resource, more: int, nominal: int, borrowing: int) -> str:
     """What is more than that node of the quota tree may ever hold."""
     most = counted(resource, nominal + borrowing)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import Conflict, NoRoomNow
+from gpupool.allocations.growing import Beside
+from gpupool.base.errors import Conflict, NoRoomNow, QuotaExceeded, WrongState
 from gpupool.base.units import GIB
+from gpupool.scheduling.fairness import Budget
 from gpupool.wire.defrag import MoveIn, MovesIn, RebalanceIn, RebalanceOut
 from gpupool.wire.jobs import ResizeIn, ShapeIn
+from gpupool.wire.people import QuotaIn
 from gpupool.wire.reservations import ReservationIn
 from tests.support.house import House
 
@@ -140,3 +143,29 @@ def test_a_job_does_not_grow_into_a_promised_start(card: Clocked) -> None:
     with pytest.raises(NoRoomNow, match=r"0\.10 GPU free .* is kept for a claim of higher rank from "):
         card.allocations.resize("grows", ResizeIn(gpu_milli=300), card.admin)
     assert card.allocations.resize("grows", ResizeIn(gpu_milli=200), card.admin).changed
+
+
+def test_a_job_does_not_grow_into_the_quota_that_a_promised_start_will_need(card: Clocked) -> None:
+    """The head waits for its tenant's quota, not for cards: what is left of that is for it alone until it starts."""
+    card.tenancy.tenants.create(card.admin, "red", QuotaIn(nominal_milli=600, borrowing_milli=0))
+    run(card, "ends", 200, tenant="red", max_seconds=600)
+    run(card, "grows", 100, tenant="red")
+    card.submit(400, 8, name="head", tenant="red", priority="high", max_seconds=600)
+    card.allocations.placer.run_once()
+    assert card.job("head").state == "pending"
+    with pytest.raises(
+        QuotaExceeded, match="the quota of tenant red leaves is kept for a claim of higher rank from 20"
+    ):
+        card.allocations.resize("grows", ResizeIn(gpu_milli=201), card.admin)
+    assert card.allocations.resize("grows", ResizeIn(gpu_milli=200), card.admin).changed
+    assert card.allocations.resize("ends", ResizeIn(gpu_milli=300), card.admin).changed
+
+
+def test_a_job_that_the_plan_does_not_see_is_not_judged_by_it(card: Clocked) -> None:
+    run(card, "train", 100)
+    beside = Beside(card.allocations.mirror.snapshot(), card.now_ns)
+    with pytest.raises(WrongState, match="not all cards"):
+        beside.most("j-0000000000")
+    with pytest.raises(WrongState):
+        beside.beyond_quota("j-0000000000", {})
+    assert beside.most(card.job("train").id) == Budget(None, None)

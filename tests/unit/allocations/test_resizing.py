@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 
@@ -24,7 +26,7 @@ from gpupool.model.tenant import Principal, Role
 from gpupool.store.tables import events
 from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut, ResizedOut, ResizeIn
-from gpupool.wire.people import QuotaIn
+from gpupool.wire.people import LimitIn, QuotaIn
 from tests.support.house import House
 from tests.unit.allocations.test_service import held, used
 
@@ -191,14 +193,85 @@ def test_what_grows_stays_within_the_quota_and_what_shrinks_always_may(house: Ho
     user = house.member("ada", "physics")
     house.tenancy.put_quota(house.admin, "physics", QuotaIn(nominal_milli=400, nominal_memory_bytes=20 * GIB))
     running(house, "train", principal=user)
-    with pytest.raises(QuotaExceeded, match=r"would hold 0\.50 GPU of 0\.40 GPU"):
+    with pytest.raises(QuotaExceeded) as refused:
         resize(house, "train", 500, who=user)
-    with pytest.raises(QuotaExceeded, match="would hold 30720 MiB of 20480 MiB"):
+    assert refused.value.message == "tenant physics holds 0.30 of its maximum 0.40 GPU; this claim needs 0.20 more"
+    assert refused.value.hint == (
+        "an admin can raise it: gpupool quota set; "
+        "the most it could have now: gpupool resize train --gpu 0.4 --memory 20480MiB"
+    )
+    with pytest.raises(QuotaExceeded, match="holds 8192 of its maximum 20480 MiB; this claim needs 22528 MiB more"):
         resize(house, "train", gib=30, who=user)
     assert resize(house, "train", 400, who=user).changed
     house.tenancy.put_quota(house.admin, "physics", QuotaIn(nominal_milli=100, nominal_memory_bytes=20 * GIB))
     assert resize(house, "train", 200, who=user).changed
     assert held(house, "physics") == (200, 8 * GIB)
+
+
+def quota(house: House, tenant: str, **parts: Any) -> None:
+    if tenant not in house.allocations.mirror.snapshot().tenants:
+        house.tenancy.tenants.create(house.admin, tenant, None)
+    house.tenancy.put_quota(house.admin, tenant, QuotaIn(**parts))
+
+
+def test_what_grows_has_to_find_room_in_its_cohort_as_well(house: House) -> None:
+    house.tenancy.cohorts.put("lab", QuotaIn(nominal_milli=800, borrowing_milli=0))
+    for tenant in ("red", "blue"):
+        quota(house, tenant, cohort="lab", borrowing_milli=None)
+    running(house, "mine", 400, tenant="red")
+    running(house, "theirs", 300, tenant="blue")
+    with pytest.raises(QuotaExceeded, match=r"cohort lab holds 0\.70 of its maximum 0\.80 GPU; this claim needs 0\.20"):
+        resize(house, "mine", 600)
+    assert resize(house, "mine", 500).changed
+    assert resize(house, "theirs", 100).changed
+    assert resize(house, "mine", 700).changed
+
+
+def test_what_grows_stays_within_the_limit_of_the_model_it_runs_on(house: House) -> None:
+    quota(house, "red", others=[LimitIn(resource="gpu:H200", nominal=1000, borrowing=0)])
+    running(house, "train", 300, count=2, tenant="red")
+    with pytest.raises(QuotaExceeded) as refused:
+        resize(house, "train", 600)
+    assert refused.value.message == "tenant red holds 0.60 of its maximum 1.00 H200; this claim needs 0.60 more"
+    assert (refused.value.hint or "").endswith("gpupool resize train --gpu 0.5 --memory 143360MiB")
+    assert resize(house, "train", 500).changed
+
+
+def test_what_is_not_preemptible_does_not_grow_into_what_others_are_guaranteed(house: House) -> None:
+    quota(house, "owner", nominal_milli=1500)
+    quota(house, "red", nominal_milli=200, borrowing_milli=None)
+    running(house, "firm", 300, tenant="red")
+    with pytest.raises(QuotaExceeded) as refused:
+        resize(house, "firm", 600)
+    assert refused.value.message == (
+        "of the pool's 2.00 GPU 0.30 are held by jobs that may not be preempted and 1.50 are guaranteed to others and "
+        "not in such use; this claim, not preemptible, needs 0.30 more"
+    )
+    assert refused.value.hint == (
+        "submit it with --preemptible: then it may use what others are guaranteed, until they need it; "
+        "the most it could have now: gpupool resize firm --gpu 0.5 --memory 143360MiB"
+    )
+    assert resize(house, "firm", 500).changed
+    running(house, "lent", 300, tenant="red", preemptible=True)
+    assert resize(house, "lent", 500).changed
+
+
+def test_a_refused_growth_leaves_the_job_and_the_books_as_they_were(house: House) -> None:
+    quota(house, "owner", nominal_milli=1800)
+    running(house, "firm", 200, tenant="default")
+    before = [rows(house, table) for table in (devices, intervals, events)]
+    with pytest.raises(QuotaExceeded):
+        resize(house, "firm", 300, 1)
+    assert [rows(house, table) for table in (devices, intervals, events)] == before
+
+
+def test_what_grows_in_memory_and_shrinks_in_compute_is_asked_for_its_memory_alone(house: House) -> None:
+    quota(house, "red", nominal_milli=300, nominal_memory_bytes=20 * GIB)
+    running(house, "train", 300, tenant="red")
+    quota(house, "red", nominal_milli=100, nominal_memory_bytes=20 * GIB)
+    assert resize(house, "train", 200, 16).changed
+    with pytest.raises(QuotaExceeded, match="holds 16384 of its maximum 20480 MiB"):
+        resize(house, "train", 150, 24)
 
 
 def test_another_tenants_job_does_not_exist_and_a_colleagues_may_not_be_touched(house: House) -> None:
