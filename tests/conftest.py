@@ -4,8 +4,13 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.support.postgres_fixtures", "tests.unit.native.kernel_fixtures"]
+
+# How long an example takes says how busy the machine is: the first text that is drawn alone may take a second there.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     # Programs under test inherit what is ignored, and a runner in the background of a script ignores Ctrl-C.

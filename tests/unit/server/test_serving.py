@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import PoolAlreadyRunning, PortTaken, StateUnusable
-from gpupool.server import protocol
+from gpupool.server import protocol, serving
 from gpupool.server.listeners import Bound, Listener, TcpListener, UnixListener
 from gpupool.server.serving import serve
 from gpupool.tenancy.access import scope_peer
@@ -72,15 +72,12 @@ class Running:
             self._error = error
             self._up.set()
 
-    def stop(self) -> float:
-        """Stop; in how many seconds it did."""
-        began = time.monotonic()
+    def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         if self._error is not None:
             raise self._error
-        return time.monotonic() - began
 
 
 @contextmanager
@@ -288,14 +285,21 @@ def test_a_caller_that_never_finishes_its_head_is_let_go(path: Path, monkeypatch
         assert (silent.recv(1), slow.recv(1)) == (b"", b"")
 
 
-def test_a_stop_lets_a_short_answer_finish(path: Path) -> None:
+def test_a_stop_waits_two_seconds_at_most_for_others() -> None:
+    assert serving.GRACE_SECONDS + serving.CANCEL_SECONDS <= 2
+
+
+def test_a_stop_lets_a_short_answer_finish_and_then_waits_no_longer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "GRACE_SECONDS", 3600)
     with running(UnixListener(path)) as server:
         found: list[int] = []
         caller = threading.Thread(target=lambda: found.append(ask(path, "/slow")[0].status))
         caller.start()
         while under_way(server) < 1:
             time.sleep(0.01)
-        assert server.stop() < 2.5
+        server.stop()
         caller.join()
     assert found == [200]
 
@@ -310,11 +314,12 @@ def under_way(server: Running) -> int:
         done.set()
 
     server._loop.call_soon_threadsafe(look)
-    done.wait(10)
+    assert done.wait(60)
     return count[0]
 
 
-def test_a_stop_does_not_wait_for_long_polls_and_streams(path: Path) -> None:
+def test_a_stop_does_not_wait_for_long_polls_and_streams(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "CANCEL_SECONDS", 3600)
     with running(UnixListener(path)) as server:
         stream = connect(path)
         stream.sendall(b"GET /stream HTTP/1.1\r\nHost: pool\r\n\r\n")
@@ -324,7 +329,7 @@ def test_a_stop_does_not_wait_for_long_polls_and_streams(path: Path) -> None:
         idle = connect(path)
         while under_way(server) < 2:
             time.sleep(0.01)
-        assert server.stop() < 2.5
+        server.stop()
     answer = b"".join(iter(lambda: poll.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"GP-5000" in answer
