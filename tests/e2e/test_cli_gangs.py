@@ -68,6 +68,9 @@ def test_a_gang_that_is_larger_than_what_is_free_waits_as_a_whole(pool: RealPool
     pool.do("stop", "holder", "--grace", "0")
     for n in range(6):
         pool.until_state(f"mpi.{n}", "running")
+    assert "gang mpi: 6 of 6 members running" in pool.do("explain", "mpi")
+    members = pool.json("explain", "mpi")["gang"]["members"]
+    assert [member["devices"] for member in members] == [[pool.job(f"mpi.{n}")["device"]] for n in range(6)]
     assert pool.do("stop", "mpi", "--grace", "0").count("stopped") == 6
 
 

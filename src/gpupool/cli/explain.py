@@ -7,13 +7,19 @@ import sys
 from typing import Any
 
 from gpupool.cli.context import Context
-from gpupool.cli.output import clean, many, print_data
+from gpupool.cli.output import Column, Row, clean, many, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.cli.references import job_path
 
+MEMBERS = 16
+"""So many of a gang are shown; the rest is counted."""
+
 
 def register(parser: Parser) -> None:
-    parser.about = "One sentence with the numbers, the count of cards behind each reason, and what would help."
+    parser.about = """
+    One sentence with the numbers, the count of cards behind each reason, and what would help. Of a gang that holds
+    cards also how many members run, and where each of the first is.
+    """
     parser.examples = ["gpupool explain last", "gpupool explain train -o json"]
     parser.add_argument("job", nargs="?", default="last", metavar="JOB", help="name or id (default: last, your newest)")
     add_output(parser, OBJECT_FORMATS)
@@ -40,4 +46,29 @@ def text(answer: dict[str, Any]) -> str:
     if answer["nearest"]:
         lines.append(f"  would fit now: {answer['nearest']}")
     lines += [f"  {clean(hint)}" for hint in answer["hints"]]
+    if answer.get("gang"):  # a server from before the field says nothing of it
+        lines += _gang(answer["gang"])
     return "\n".join(lines)
+
+
+def _gang(gang: dict[str, Any]) -> list[str]:
+    """How many of it run, and where each of the first members is."""
+    members = gang["members"]
+    lines = [f"  gang {clean(gang['name'])}: {gang['running']} of {many(len(members), 'member')} running"]
+    lines += [f"    {line}" for line in table(members[:MEMBERS], COLUMNS).splitlines()]
+    more = len(members) - MEMBERS
+    return [*lines, f"    and {more} more: -o json has all"] if more > 0 else lines
+
+
+def _cards(member: Row) -> str | None:
+    """`0,1`: their numbers on its node."""
+    return ",".join(device.rpartition(":")[2] for device in member["devices"]) or None
+
+
+COLUMNS = (
+    Column("MEMBER", lambda row: row["job"]),
+    Column("ROLE", lambda row: row["role"]),
+    Column("STATE", lambda row: row["state"]),
+    Column("NODE", lambda row: row["node"]),
+    Column("CARDS", _cards),
+)

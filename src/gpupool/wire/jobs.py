@@ -217,6 +217,26 @@ class LogOut(Wire):
     ended: bool = Field(description="the job has ended and this was the last of it")
 
 
+class MemberOut(Wire):
+    """One member of a gang, and what it holds now."""
+
+    job: str
+    role: str
+    rank: int
+    state: str
+    node: str | None = Field(None, description="null: it holds nothing")
+    devices: list[str] = Field(default_factory=list, description="node:index")
+
+
+class GangStandOut(Wire):
+    """Where a gang stands of which at least one member holds cards."""
+
+    id: str
+    name: str
+    running: int
+    members: list[MemberOut] = Field(description="all of them, by rank")
+
+
 class ExplainOut(Wire):
     job: str
     state: str
@@ -229,6 +249,7 @@ class ExplainOut(Wire):
     ahead: int | None = Field(None, description="jobs that rank before it")
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
     start_promised: bool = Field(False, description="nothing of lower rank delays that start")
+    gang: GangStandOut | None = Field(None, description="of a member: its gang, while any of it holds cards")
 
 
 class QueuedOut(Wire):

@@ -8,7 +8,17 @@ from typing import Any
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, NumaOut, ProcessOut, ProcessUse, UsageOut
-from gpupool.wire.jobs import ExplainOut, JobOut, JobUse, NumaPartOut, QueuedOut, SeatOut, SubmittedOut
+from gpupool.wire.jobs import (
+    ExplainOut,
+    GangStandOut,
+    JobOut,
+    JobUse,
+    MemberOut,
+    NumaPartOut,
+    QueuedOut,
+    SeatOut,
+    SubmittedOut,
+)
 from gpupool.wire.people import (
     PoolOut,
     QuotaNodeOut,
@@ -264,6 +274,25 @@ def explained() -> dict[str, Any]:
     ).model_dump(mode="json")
 
 
+def explained_gang() -> dict[str, Any]:
+    """Two cards for each of 18 members, of which one waits and one has ended."""
+    states = {16: "pending", 1: "done"}
+    members = [
+        MemberOut(
+            job=f"mpi.{n}", role="worker", rank=n, state=states.get(n, "running"),
+            node=None if n in states else f"node-{n // 4}",
+            devices=[] if n in states else [f"node-{n // 4}:{card}" for card in (n % 4 * 2, n % 4 * 2 + 1)],
+        )
+        for n in range(18)
+    ]  # fmt: skip
+    return ExplainOut(
+        job="mpi.0",
+        state="running",
+        sentence="runs on node-0:0, node-0:1 since 5 s; placed there because: node-0 is the tightest; fence: hard",
+        gang=GangStandOut(id="g-0000000001", name="mpi", running=16, members=members),
+    ).model_dump(mode="json")
+
+
 def defrag_plan() -> DefragOut:
     move = MoveOut(
         job="j-0000000001",
@@ -351,6 +380,7 @@ def answers() -> dict[str, Any]:
                           **beside, numa=[NumaPartOut(numa=0, **beside)],
                           cpu_milliseconds=1234, max_rss_bytes=64 << 20),
         "jobs/big/explain": explained(),
+        "jobs/mpi/explain": explained_gang(),
         "queue": {"items": queued(), "next": None},
         "reservations": {"items": reservations(), "next": None},
         "devices": cards(),

@@ -66,6 +66,7 @@ LINES = {
     "show-nothing": "show nothing",
     "show-strange": "show ../../x",
     "explain": "explain big",
+    "explain-gang": "explain mpi",
     "queue": "queue",
     "reservations": "reservation list",
     "saved": "saved train",
