@@ -23,6 +23,8 @@ from gpupool.base.units import GIB, MIB
 from gpupool.fleet.tables import devices
 from gpupool.metering.tables import delivered, intervals
 from gpupool.model.tenant import Principal, Role
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.quotas import Quotas
 from gpupool.store.tables import events
 from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut, ResizedOut, ResizeIn
@@ -272,6 +274,16 @@ def test_what_grows_in_memory_and_shrinks_in_compute_is_asked_for_its_memory_alo
     assert resize(house, "train", 200, 16).changed
     with pytest.raises(QuotaExceeded, match="holds 16384 of its maximum 20480 MiB"):
         resize(house, "train", 150, 24)
+
+
+def test_a_job_grows_on_the_node_it_is_on_also_where_whole_nodes_are_owed_to_others(house: House) -> None:
+    """A cell that somebody sits on is not one of those that are kept whole: the reason why growth asks for none."""
+    running(house, "mine", 300)
+    quota(house, "owner", others=[LimitIn(resource="node", nominal=1, lending=0)])
+    snapshot = house.allocations.placer.seen()
+    closed = Quotas(snapshot, Free(snapshot.cards)).closed("default")
+    assert closed is None or not closed[list(snapshot.running[0].rows)].any()
+    assert resize(house, "mine", 600).changed
 
 
 def test_another_tenants_job_does_not_exist_and_a_colleagues_may_not_be_touched(house: House) -> None:
