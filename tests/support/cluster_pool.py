@@ -59,11 +59,11 @@ class ClusterPool:
         access = self.cluster.access()
         return access.kubeconfig(f"{account}.kubeconfig", access.token(install.NAMESPACE, account))
 
-    def start(self) -> None:
-        """The controller, as the account that it has in a cluster."""
+    def start(self, *more: str) -> None:
+        """The controller, as the account that it has in a cluster; `more` are options of it."""
         file = self.kubeconfig(install.CONTROLLER)
         words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "controller", "--alone"]
-        words += ["--preempt-after", "1s"]
+        words += ["--preempt-after", "1s", *more]
         with open(self.place / "controller.log", "ab") as log:
             self.controller = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 

@@ -74,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
     controller.add_argument("--no-preemption", action="store_true", help="evict nobody for anybody")
     controller.add_argument("--preempt-after", default="5m", help="a pod that runs for less than that is left alone")
     controller.add_argument("--preempt-per-hour", type=int, default=60, help="of one tenant's pods")
+    controller.add_argument(
+        "--replace-after",
+        default="5m",
+        help="a pod that has its cards and that no node takes is deleted then, if it has an owner; 0s: never",
+    )
     controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
     webhook = parts.add_parser("webhook", help="admits pods that ask for cards")
     webhook.add_argument(
@@ -134,13 +139,14 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
         protected_s=parse_duration(options.preempt_after),
         per_hour=options.preempt_per_hour,
     )
+    patience = float(parse_duration(options.replace_after))
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     async with KubeApi(connection(options, environ)) as api, serving(options.listen) as health:
         leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
         while True:
 
             async def lead() -> None:
-                await _lead(Controller(api, time.time_ns, options.policy, rules), health)
+                await _lead(Controller(api, time.time_ns, options.policy, rules, patience), health)
 
             if options.alone:
                 await lead()

@@ -24,20 +24,23 @@ def settled(
     claimed: Mapping[str, Pod] = MappingProxyType({}),
     given_up: Container[str] = frozenset(),
     leaving: Mapping[str, str] = MappingProxyType({}),
+    kept: Container[str] = frozenset(),
 ) -> tuple[Entry, ...]:
     """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
 
     `claimed`: by seat that was kept for a member of a gang, the pod that takes it. `given_up`: gangs that do not come
     together, whose seats go unless their pod was released. `leaving`: by claim that is to be evicted, for whom; one
-    that was and whose pod was not asked yet stays where nobody needs it to go any more.
+    that was and whose pod was not asked yet stays where nobody needs it to go any more. `kept`: pods that were never
+    bound and are gone, whose seats wait for an heir.
     """
     if not node_exists:
         return ()
-    kept = (
-        None if entry.gang in given_up and _unreleased(entry, pods) else _settled(node, entry, pods, claimed)
+    found = (
+        None if entry.gang in given_up and _unreleased(entry, pods) else _settled(node, entry, pods, claimed, kept)
         for entry in node.entries
     )
-    return tuple(_leaving(entry, pods.get(entry.uid), leaving, node.version + 1) for entry in kept if entry is not None)
+    living = (entry for entry in found if entry is not None)
+    return tuple(_leaving(entry, pods.get(entry.uid), leaving, node.version + 1) for entry in living)
 
 
 def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, str], version: int) -> Entry:
@@ -54,8 +57,10 @@ def _unreleased(entry: Entry, pods: Mapping[str, Pod]) -> bool:
     return entry.state is EntryState.RESERVED and (gangs.expected(entry.uid) or (pod is not None and pod.gated))
 
 
-def _settled(node: GpuNode, entry: Entry, pods: Mapping[str, Pod], claimed: Mapping[str, Pod]) -> Entry | None:
-    if gangs.expected(entry.uid):
+def _settled(
+    node: GpuNode, entry: Entry, pods: Mapping[str, Pod], claimed: Mapping[str, Pod], kept: Container[str]
+) -> Entry | None:
+    if gangs.expected(entry.uid) or entry.uid in kept:
         taker = claimed.get(entry.uid)
         return entry if taker is None else gangs.as_taken(entry, taker, node.version + 1)
     pod = pods.get(entry.uid)

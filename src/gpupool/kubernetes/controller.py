@@ -12,20 +12,22 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, terms
+from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, replacing, terms
 from gpupool.kubernetes.api import ApiRefused, KubeApi, Pause
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.stuck import Stuck, sentence
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
+from gpupool.kubernetes.together import together
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import keep
 from gpupool.scheduling.board import Board
@@ -34,9 +36,9 @@ from gpupool.scheduling.snapshot import Plan
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 
 BATCH = 64
-IN_FLIGHT = 8
-"""Requests at once: more only lengthens the API server's queue (measured on two cores; 4 to 8 is best)."""
 QUIET_SECONDS = 0.02
+REPLACE_SECONDS = 300.0
+"""A released pod that has an owner and that no node takes is deleted then."""
 LOOK_SECONDS = 60.0
 """While pods wait, time alone can give one its turn."""
 PODS = "/api/v1/pods"
@@ -55,6 +57,7 @@ class Counts:
     evictions: int = 0
     reason_writes: int = 0
     tenant_writes: int = 0
+    replacements: int = 0
     capacity_writes: int = 0
 
 
@@ -62,7 +65,12 @@ class Controller:
     """One leader. `now_ns` is the wall clock in nanoseconds since the epoch."""
 
     def __init__(
-        self, api: KubeApi, now_ns: Callable[[], int], policy: str = "default", rules: PreemptionRules = GENTLE
+        self,
+        api: KubeApi,
+        now_ns: Callable[[], int],
+        policy: str = "default",
+        rules: PreemptionRules = GENTLE,
+        replace_after: float = REPLACE_SECONDS,
     ) -> None:
         self.api, self._now_ns, self._rules = api, now_ns, rules
         self.pool = Pool(policy)
@@ -75,6 +83,7 @@ class Controller:
         self._board: Board | None = None
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
+        self._grace, self._stuck = replace_after, Stuck(time.monotonic, replace_after)
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "pods")}
 
     async def run(self) -> None:
@@ -110,6 +119,7 @@ class Controller:
         """Until something is noted, and quiet for a moment after it."""
         try:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
+            looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()
         except TimeoutError:
@@ -156,11 +166,13 @@ class Controller:
         """Whether another round may do more at once."""
         if self.tenants.settle():
             self.pool.note_tenants(self.tenants.tree)
+        self.pool.end_wills()
         plan = self._plan()
         await self._capacities()
         stale = await self._write(plan)
         await self._release()
         await self._evict()
+        await self._replace()
         self.reasons.note(self.pool, plan)
         self._tenant_status.note(self.pool)
         full = len(plan.placements) >= BATCH
@@ -189,7 +201,7 @@ class Controller:
             changes = [
                 (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving)) for node in known
             ]
-            written = await _each([self._swap(node, entries) for node, entries in changes if entries != node.entries])
+            written = await together([self._swap(node, now) for node, now in changes if now != node.entries])
         except BaseException:
             self.pool.unsettled |= set(names)
             raise
@@ -206,7 +218,13 @@ class Controller:
         """What the node's ledger has to become."""
         exists, version = node.name in self.pool.hosts, node.version + 1
         settled = bookkeeping.settled(
-            node, self.pool.pods, node_exists=exists, claimed=claimed, given_up=given_up, leaving=leaving
+            node,
+            self.pool.pods,
+            node_exists=exists,
+            claimed=claimed,
+            given_up=given_up,
+            leaving=leaving,
+            kept=self.pool.heirs,
         )
         return *settled, *(replace(entry, generation=version) for entry in added)
 
@@ -229,7 +247,7 @@ class Controller:
             if name in self.pool.hosts
             and (wanted := capacities.wanted(self.pool.ledgers.get(name))) != self.pool.hosts[name].has
         ]
-        await _each([self._tell(name, wanted) for name, wanted in wrong])
+        await together([self._tell(name, wanted) for name, wanted in wrong])
 
     async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
         self.counts.capacity_writes += 1
@@ -237,8 +255,18 @@ class Controller:
 
     async def _evict(self) -> None:
         """Pods that leave for others, by what stands in the ledgers."""
-        asked = await _each([evicting.ask(self.api, pod) for pod in evicting.to_ask(self.pool)])
+        asked = await together([evicting.ask(self.api, pod) for pod in evicting.to_ask(self.pool)])
         self.counts.evictions += sum(asked)
+
+    async def _replace(self) -> None:
+        """Pods that no node takes: people are told, and those that an owner makes anew are deleted in the end."""
+        due = self._stuck.due(self.pool)
+        told = [(pod, sentence(pod, self.pool.ledger_of(pod.uid), self._grace)) for pod in due.tell]
+        await together([replacing.tell(self.api, pod, said, self._now_ns()) for pod, said in told])
+        gone = await together([replacing.delete(self.api, self.pool, pod) for pod in due.delete])
+        deleted = tuple(pod for pod, done in zip(due.delete, gone, strict=True) if done)
+        self._stuck.deleted(deleted)
+        self.counts.replacements += len(deleted)
 
     async def _release(self) -> None:
         """Pods that have all their cards in a ledger and still wear the gate."""
@@ -246,7 +274,7 @@ class Controller:
         for uid in self._raw:
             for entry in self.pool.entries_of(uid):
                 entered[uid].append((self.pool.node_of(uid), entry))
-        await _each([self._let_go(uid, found) for uid, found in entered.items() if self._whole(uid, found)])
+        await together([self._let_go(uid, found) for uid, found in entered.items() if self._whole(uid, found)])
 
     def _whole(self, uid: str, found: list[tuple[str, Entry]]) -> bool:
         pod = self.pool.pods[uid]
@@ -267,18 +295,3 @@ class Controller:
             return
         self.counts.releases += 1
         self._note_pod(now, False)
-
-
-async def _each(steps: Iterable[Awaitable[Any]]) -> list[Any]:
-    """All of them, a few at a time; the first error is raised after the others have ended."""
-    turn = asyncio.Semaphore(IN_FLIGHT)
-
-    async def one(step: Awaitable[Any]) -> Any:
-        async with turn:
-            return await step
-
-    done = await asyncio.gather(*(one(step) for step in steps), return_exceptions=True)
-    for found in done:
-        if isinstance(found, BaseException):
-            raise found
-    return list(done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,13 @@ class Site:
         statuses = tuple(self.status(card) for card in self.ledger.cards)
         return cards, statuses, self.host.labels, self.marks, self.host.cpu_milli, self.host.memory_bytes
 
+    @property
+    def has_room(self) -> bool:
+        """Whether all that is to be on it fits and it can take it, as far as is known."""
+        cpu, memory, pods = self.host.cpu_milli, self.host.memory_bytes, self.host.pods
+        fits = self.use.cpu_milli <= cpu and self.use.memory_bytes <= memory and self.use.pods <= pods
+        return fits and self.host.ready and self.ledger.ready
+
     def status(self, card: Card) -> CardStatus:
         """Whether the card can be given out."""
         if self.ledger.mode is Mode.OBSERVE:
@@ -113,6 +120,17 @@ def columns_of(sites: Sequence[Site]) -> Cards:
     for number, site in enumerate(sites):
         fill(cards, number, site)
     return cards
+
+
+def copy_of(cards: Cards) -> Cards:
+    """With numbers of its own: what is written into the columns later does not change it."""
+    hosts = cards.hosts and replace(
+        cards.hosts,
+        free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
+        free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
+    )
+    columns = cards.free_milli.copy(), cards.free_bytes.copy(), cards.generation.copy()
+    return replace(cards, free_milli=columns[0], free_bytes=columns[1], generation=columns[2], hosts=hosts)
 
 
 def fill(cards: Cards, number: int, site: Site) -> None:

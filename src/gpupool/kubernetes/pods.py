@@ -6,6 +6,7 @@ can, by their tenant, so the claim in the annotation is taken only where it adds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from gpupool.model.claim import ANYWHERE, Shape, Within
 Json = Mapping[str, Any]
 ENDED = ("Succeeded", "Failed")
 NS = 10**9
+_NO_NODE = re.compile(r"0/\d+ nodes are available")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class Pod:
     within: Within = ANYWHERE
     preemptible: bool = False
     """Where nothing is said: whether somebody makes another one in its place."""
+    owner: str = ""
+    """The uid of who makes another one in its place, where somebody does."""
+    refusal: str = ""
+    """Why kube-scheduler does not bind it, in its own words."""
     created_ns: int = 0
     started_ns: int | None = None
     """When its node took it in."""
@@ -92,12 +98,14 @@ def read_pod(pod: Json) -> Pod:
         ended=status.get("phase") in ENDED,
         deleting=meta.get("deletionTimestamp") is not None,
         priority=spec.get("priority") or 0,
+        owner=next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""),
+        refusal=refusal(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
     )
     try:
-        return _claimed(found, read_admitted(pod), meta)
+        return _claimed(found, read_admitted(pod))
     except GpupoolError as error:
         return replace(found, problem=str(error))
 
@@ -107,20 +115,27 @@ def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
     return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
-def _claimed(found: Pod, claim: PodClaim, meta: Json) -> Pod:
+def _claimed(found: Pod, claim: PodClaim) -> Pod:
     """The pod with what it claims. A gang of unknown size has as many members as start together."""
     hints, gang = claim.hints, claim.hints.gang
     size = gang.size or gang.minimum or 1 if gang else 0
-    owned = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
     return replace(
         found,
         asks=asks_of(claim),
         within=hints.within or ANYWHERE,
-        preemptible=owned if hints.preemptible is None else hints.preemptible,
+        preemptible=bool(found.owner) if hints.preemptible is None else hints.preemptible,
         gang=f"{found.namespace}/{gang.name}" if gang else "",
         gang_size=size,
         gang_minimum=min(gang.minimum or size, size) if gang else 0,
     )
+
+
+def refusal(status: Json) -> str:
+    """kube-scheduler's last word of why not. Its form tells it from ours, which stands in the same place before."""
+    found: Json = next((one for one in status.get("conditions") or () if one.get("type") == names.CONDITION), {})
+    said = str(found.get("message", ""))
+    its = found.get("reason") == "SchedulerError" or _NO_NODE.match(said) is not None
+    return said if its and found.get("status") == "False" else ""
 
 
 # --- processors and main memory ---------------------------------------------------------------

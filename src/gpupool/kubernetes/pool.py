@@ -7,22 +7,23 @@ are bound there or have an entry in its ledger.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import replace
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
 
 from gpupool.kubernetes import gangs
-from gpupool.kubernetes.hosts import Host, Site, Use, columns_of, fill
+from gpupool.kubernetes.heirs import Heirs
+from gpupool.kubernetes.hosts import Host, Site, Use, columns_of, copy_of, fill
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.running import RunningJobs
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
-from gpupool.model.quota import Quota, lineage
+from gpupool.model.quota import Quota
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
 
 T = TypeVar("T")
@@ -31,14 +32,16 @@ T = TypeVar("T")
 class Pool:
     """One leader's working memory; made anew from three lists, then kept by watches."""
 
-    def __init__(self, policy: str = "default") -> None:
+    def __init__(self, policy: str = "default", seconds: Callable[[], float] = time.monotonic) -> None:
         self.policy, self.generation = policy, 0
         self.hosts: dict[str, Host] = {}
         self.ledgers: dict[str, GpuNode] = {}
         self.pods: dict[str, Pod] = {}
         self.queue = PodQueue()
         self.promised: Mapping[ClassKey, Start] = {}
-        self.shares = Shares()
+        self.shares, self.heirs = Shares(), Heirs(seconds, self.hosts)
+        self.unbound: set[str] = set()
+        """Pods that have their cards and no gate, and that no node has taken yet."""
         self._entered: dict[str, str] = {}
         """By pod, the node in whose ledger it stands."""
         self._members: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
@@ -76,10 +79,11 @@ class Pool:
         for uid in had - has:
             if self._entered.get(uid) == name:
                 del self._entered[uid]
+        heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
         self._entered.update(dict.fromkeys(has, name))
         self._note_members(before, node)
         self.shares.note(_entries(before), _entries(node))
-        for uid in had ^ has:
+        for uid in (had ^ has) | heirs:
             self._settle(uid)
         self._touch(name)
         return True
@@ -98,6 +102,10 @@ class Pool:
             self._over[before.gang].discard(uid)
         _keep(self.pods, uid, pod)
         self._settle(uid)
+        if pod is None and before is not None and uid in self.heirs:
+            siblings = [one for one in self.pods.values() if one.owner == before.owner and one.uid in self.queue]
+            for one in sorted(siblings, key=lambda one: one.created_ns):
+                self._settle(one.uid)
 
     def _note_members(self, before: GpuNode | None, now: GpuNode | None) -> None:
         for entry in _entries(before):
@@ -125,7 +133,22 @@ class Pool:
             entered = self.present(name).entered
             free = [pod for pod in self.queue.gang(name) if pod.uid not in entered]
             found |= gangs.taken_over(gangs.kept_seats(entered), free)
-        return found
+        return found | {uid: self.pods[heir] for uid, heir in self.heirs.heirs().items()}
+
+    def end_wills(self) -> None:
+        """Cards that nobody has inherited in time are given back."""
+        for uid in self.heirs.over():
+            self.end_will(uid)
+
+    def end_will(self, uid: str) -> None:
+        """Nothing is kept of what that pod had; who was to inherit it waits as others do."""
+        if heir := self.heirs.end(uid):
+            self._settle(heir)
+        self._touch(self.ledger_of(uid))
+
+    def has_room(self, name: str) -> bool:
+        """Whether all who are to be on the node fit there, as far as is known."""
+        return name in self.hosts and name in self.ledgers and self._site(name).has_room
 
     def leaving(self) -> dict[str, str]:
         """By claim whose pod is to be evicted and was not asked yet, for whom; those whom it helps still wait."""
@@ -163,15 +186,6 @@ class Pool:
         """By tenant its own limits."""
         return {name: branch.quota for name, branch in self.shares.tree.tenants.items()}
 
-    def waiting_by_object(self) -> Mapping[str, int]:
-        """By name of a Tenant, how many pods wait of it and of all below it."""
-        found: Counter[str] = Counter()
-        tree = self.shares.tree
-        for tenant, count in self.queue.by_tenant().items():
-            above = lineage(tree.tenants[tenant].parent, tree.cohorts) if tenant in tree.tenants else []
-            found.update(dict.fromkeys({tenant, *above}, count))
-        return found
-
     def _settle(self, uid: str) -> None:
         """Where the pod stands: on a node, in the queue, or nowhere."""
         pod = self.pods.get(uid)
@@ -180,8 +194,13 @@ class Pool:
         self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
         self._touch(self._entered.get(uid, ""))
         self.queue.remove(uid)
-        if pod is not None and pod.waits and (pod.gang or uid not in self._entered):
+        waits = pod is not None and pod.waits and (pod.gang or uid not in self._entered)
+        if not waits:
+            self.heirs.renounce(uid)
+        elif pod is not None and not self.heirs.inherits(pod):
             self.queue.put(pod, self.tenant(pod))
+        released = pod is not None and not (pod.gated or pod.node or pod.ended or pod.deleting)
+        (self.unbound.add if released and uid in self._entered else self.unbound.discard)(uid)
         self.generation += 1
 
     def _move(self, uid: str, node: str) -> None:
@@ -204,19 +223,7 @@ class Pool:
     def snapshot(self, now_ns: int = 0) -> Snapshot:
         """A frozen copy. What is not in it waits for its Node or its GpuNode to appear."""
         waiting = self.queue.waiting(self.present)
-        cards = self._columns()
-        copied = replace(
-            cards,
-            free_milli=cards.free_milli.copy(),
-            free_bytes=cards.free_bytes.copy(),
-            generation=cards.generation.copy(),
-            hosts=cards.hosts
-            and replace(
-                cards.hosts,
-                free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
-                free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
-            ),
-        )
+        copied = copy_of(self._columns())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)
         return Snapshot(
             self.generation,

@@ -6,7 +6,7 @@ past lives in memory, from the first look of this leader on.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from gpupool.kubernetes.objects import Entry
@@ -49,9 +49,19 @@ class Shares:
         """By name of an object, what it and all below it hold."""
         found: defaultdict[str, Amount] = defaultdict(Amount)
         for tenant, amount in list(self._held.items()):
-            for name in {tenant, *lineage(self._branch(tenant).parent, self.tree.cohorts)}:
+            for name in self._path(tenant):
                 found[name] += amount
         return found
+
+    def summed(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Counts by tenant, with those of all below."""
+        found: Counter[str] = Counter()
+        for tenant, count in counts.items():
+            found.update(dict.fromkeys(self._path(tenant), count))
+        return found
+
+    def _path(self, tenant: str) -> set[str]:
+        return {tenant, *lineage(self._branch(tenant).parent, self.tree.cohorts)}
 
     def _view(self, name: str, now_ns: int) -> TenantView:
         branch = self._branch(name)

@@ -43,7 +43,7 @@ class TenantStatus:
 
     def note(self, pool: Pool) -> None:
         """After a round: what every object's status ought to be."""
-        held, waiting = pool.shares.held(), pool.waiting_by_object()
+        held, waiting = pool.shares.held(), pool.shares.summed(pool.queue.by_tenant())
         for name, known in self._tenants.known.items():
             wanted = self._wanted(name, known, held.get(name, Amount()), waiting.get(name, 0))
             if wanted != known.status:

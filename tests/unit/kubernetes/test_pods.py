@@ -83,7 +83,7 @@ def test_a_gang_has_a_size_and_a_minimum() -> None:
 
 def test_who_has_an_owner_may_be_preempted_unless_he_says_no() -> None:
     owned = pod()
-    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "set", "controller": True}]
     assert read_pod(owned).preemptible
     assert not read_pod(pod()).preemptible
     assert read_pod(pod(preemptible=True)).preemptible
@@ -106,3 +106,17 @@ def test_processors_and_memory_are_counted_as_the_scheduler_counts_them() -> Non
 
 def test_a_limit_alone_is_a_request() -> None:
     assert requests({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}) == (2000, 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "its"),
+    [
+        ("Unschedulable", "0/3 nodes are available: 1 Insufficient cpu.", True),
+        ("SchedulerError", "running PreBind plugin: timed out", True),
+        ("Unschedulable", "GP-2003: needs a whole card; all 8 cards are in use", False),
+        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", False),
+    ],
+)
+def test_the_schedulers_word_is_told_from_ours(reason: str, message: str, its: bool) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    assert read_pod({**pod(), "status": {"conditions": [condition]}}).refusal == (message if its else "")

@@ -84,7 +84,7 @@ def test_held_and_waiting_are_added_up_to_the_top() -> None:
     hold(pool, "uid-y", "b", 1)
     wait(pool, "one", "team-a")
     assert pool.shares.held()["top"] == Amount(2000, 16 * GIB)
-    assert pool.waiting_by_object() == {"a": 1, "top": 1}
+    assert pool.shares.summed(pool.queue.by_tenant()) == {"a": 1, "top": 1}
 
 
 def test_the_past_is_what_was_held_and_half_of_it_after_a_half_life() -> None:
