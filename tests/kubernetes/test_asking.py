@@ -109,6 +109,30 @@ def test_an_unknown_model_is_refused_with_the_nearest_name(pool: ClusterPool, ad
         admin.create(pods_path, asking("bad", {"gpupool.dev/gpus": "1"}, {"gpupool.dev/model": "L40X"}))
 
 
+def test_beyond_a_tenants_maximum_is_refused_and_what_is_only_in_use_waits(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    limits = {"gpu": {"nominal": "1", "borrowing": "0"}}
+    spec = {"namespaces": [pods_path.split("/")[4]], "limits": limits}
+    path = f"/apis/{names.API_VERSION}/tenants/small"
+    meta = {"apiVersion": names.API_VERSION, "kind": "Tenant", "metadata": {"name": "small"}}
+    admin.apply(path, {**meta, "spec": spec})
+
+    def refused() -> bool:
+        try:
+            admin.create(f"{pods_path}?dryRun=All", asking("two", {"gpupool.dev/gpus": "2"}))
+        except RefusedError as refusal:
+            return "maximum of 1.00 GPU" in str(refusal)
+        return False
+
+    pool.until(refused, "a refusal by the tenant's maximum")
+    for n in range(2):
+        admin.create(pods_path, asking(f"one-{n}", {"gpupool.dev/gpus": "1"}))
+    admin.until(f"{pods_path}/one-0", is_bound)
+    assert not is_bound(admin.get(f"{pods_path}/one-1"))
+    admin.delete(path)
+
+
 def test_a_privileged_pod_gets_no_share(pool: ClusterPool, admin: Api, pods_path: str) -> None:
     bad = asking("bad", {"gpupool.dev/gpu-milli": "300"})
     bad["spec"]["containers"][0]["securityContext"] = {"privileged": True}

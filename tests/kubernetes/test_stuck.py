@@ -23,7 +23,6 @@ SETS = "/apis/apps/v1/namespaces"
 @pytest.fixture(scope="module")
 def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("stuck")) as made:
-        made.admin.delete(ledger.NODES)  # what other modules left has no agents any more
         made.adopt(cluster.simulate_nodes(2, prefix="stuck"), 1)
         made.start("--replace-after", "2s")
         yield made

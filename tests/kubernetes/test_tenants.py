@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger
 from gpupool.kubernetes.tenants import TENANTS
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
@@ -22,7 +21,6 @@ CARDS = 4
 @pytest.fixture(scope="module")
 def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("tenants")) as made:
-        made.admin.delete(ledger.NODES)  # what other modules left has no agents any more
         made.adopt(cluster.simulate_nodes(1, prefix="tenants"), CARDS)
         made.start()
         yield made

@@ -104,6 +104,7 @@ class ClusterPool:
 
     def __enter__(self) -> ClusterPool:
         self.install()
+        self.admin.delete(ledger.NODES)  # what another module left has no agents any more
         self.agents.start()
         return self
 

@@ -28,6 +28,7 @@ from gpupool.kubernetes.certificates import Certificates, renewed
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.watch import keep
 
 LOOK_SECONDS = 3600.0
@@ -68,7 +69,8 @@ class Webhook:
         self._api, self._place, self._dialects = api, place, dialects
         self._pool = Pool()
         self._cluster: Cluster | None = None
-        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers")}
+        self._tenants = Tenants()
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants")}
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._served = ""
 
@@ -77,6 +79,7 @@ class Webhook:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep(self._api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
             tasks.create_task(keep(self._api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
+            tasks.create_task(keep(self._api, TENANTS, self._note_tenant, self._note_tenants_listed))
             await self._look_after()
             tasks.create_task(self._serve())
             tasks.create_task(self._renew())
@@ -124,6 +127,20 @@ class Webhook:
         before, now = self._pool.ledgers.get(name), None if gone else GpuNode.from_json(found)
         self._pool.note_ledger(name, now)
         if before is None or now is None or before.cards != now.cards:
+            self._cluster = None
+
+    def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
+        self._tenants.note(found, gone)
+        self._settle()
+
+    def _note_tenants_listed(self) -> None:
+        self._tenants.synced()
+        self._settle()
+        self._lists["tenants"].set()
+
+    def _settle(self) -> None:
+        if self._tenants.settle():
+            self._pool.note_tenants(self._tenants.tree)
             self._cluster = None
 
     # --- certificates -------------------------------------------------------------------------
