@@ -130,6 +130,8 @@ run --max-time 99999999w true
 run --cpus 4 true
 run --host-memory 8GiB true
 run --topology nvlink,preferred true
+run --profile 1g.18gb true
+submit --profile 3g.71gb --count 2 true
 run --preemptible true
 run --requeue true
 run --reservation night true
