@@ -145,7 +145,8 @@ def test_neither_a_full_quota_nor_what_others_do_not_lend_lets_small_jobs_pass_a
         "nlp": replace(tenant(), quota=Quota.of({GPU: Limit(nominal, 0)} if data.draw(st.booleans()) else {})),
         "idle": replace(tenant(), quota=Quota.of({GPU: Limit(kept, 0, 0)})),
     }
-    for step in range(LONGEST + 1):
+    # Ends are unknown: first it collects its quota, and once it has that, its cards. It hoards no cards beyond a quota.
+    for step in range(2 * LONGEST + 1):
         for n, job in enumerate(data.draw(st.lists(smalls, min_size=3, max_size=6))):
             life.small[f"new-{step}-{n}"] = job
         life.step()
