@@ -203,7 +203,8 @@ class Mirror:
         """Jobs that were asked to end, some for another job or gang: nobody need preempt them. Their tenants."""
         with self.lock:
             held = [self._held[job] for job in gone if job in self._held]
-            self.note_held([replace(one, leaving=True, leaving_for=leaving_for.get(one.job, "")) for one in held])
+            whom = {one.job: leaving_for.get(one.job, one.leaving_for) for one in held}
+            self.note_held([replace(one, leaving=True, leaving_for=whom[one.job]) for one in held])
             return [one.tenant for one in held]
 
     def note_done(self, job: str, seconds: int) -> None:

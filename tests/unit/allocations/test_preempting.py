@@ -253,3 +253,14 @@ def test_what_each_run_was_measured_to_use_is_added_up(house: House) -> None:
     with house.store.read() as connection:
         used = sa.select(sa.func.sum(delivered.c.gpu_milliseconds)).join(jobs, jobs.c.id == delivered.c.job_id)
         assert connection.execute(used.where(jobs.c.name == "low")).scalar_one() == 8000
+
+
+def test_one_that_is_stopped_by_its_user_while_it_leaves_still_leaves_for_the_same_claim(house: House) -> None:
+    start(house, "low")
+    start(house, "low-2")
+    urgent = house.submit(1000, None, name="urgent", priority="high")
+    (leaving,) = stops(house)
+    house.allocations.stop(leaving, house.admin, None)
+    assert [one.leaving_for for one in house.allocations.mirror.snapshot().running if one.leaving_for] == [urgent.id]
+    house.allocations.placer.run_once()
+    assert list(stops(house)) == [leaving], "nobody else has to leave"
