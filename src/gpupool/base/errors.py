@@ -168,8 +168,20 @@ class PodRefused(Refused):
     code, title = "GP-2017", "A pod that cannot have a share"
 
 
-class ApiServerRefused(Refused):
+class ApiRefused(Refused):
+    """`details` has the server's own `status` and `reason` (404 NotFound, 409 Conflict, 422 Invalid)."""
+
     code, title = "GP-2030", "The cluster's API server refused"
+
+    @property
+    def gone(self) -> bool:
+        return bool(self.details.get("status") == 404)
+
+    @property
+    def conflict(self) -> bool:
+        """Somebody else wrote first; a JSON patch whose `test` fails is answered with 422 Invalid."""
+        status = self.details.get("status")
+        return status == 409 or (status == 422 and "the server rejected our request" in self.message)
 
 
 class WrittenByGpupoolAlone(Refused):

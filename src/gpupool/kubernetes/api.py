@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from gpupool.base.errors import ApiServerRefused, GpupoolError, Unavailable
+from gpupool.base.errors import ApiRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.connection import Connection
 
 MERGE = "application/merge-patch+json"
@@ -29,23 +29,6 @@ PAGE = 500
 _LATER = (408, 429, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
-
-
-class ApiRefused(ApiServerRefused):
-    """The API server said no. `status` and `reason` are its own (404 NotFound, 409 Conflict, 422 Invalid)."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(message, status=status, reason=reason)
-        self.status, self.reason = status, reason
-
-    @property
-    def gone(self) -> bool:
-        return self.status == 404
-
-    @property
-    def conflict(self) -> bool:
-        """Somebody else wrote first; a JSON patch whose `test` fails is answered with 422 Invalid."""
-        return self.status == 409 or (self.status == 422 and "the server rejected our request" in self.message)
 
 
 class Expired(Exception):
@@ -170,11 +153,11 @@ def _refusal(status: int, text: bytes) -> GpupoolError:
     causes = [cause.get("reason") for cause in (details or {}).get("causes") or ()]
     if status in _LATER and "DisruptionBudget" not in causes:
         return Unavailable(f"the API server answers {status} {reason}: {message}")
-    return ApiRefused(status, reason, message or f"{status} {reason}")
+    return ApiRefused(message or f"{status} {reason}", status=status, reason=reason)
 
 
 def _expired_or(error: GpupoolError) -> Exception:
-    return Expired() if isinstance(error, ApiRefused) and error.status == 410 else error
+    return Expired() if isinstance(error, ApiRefused) and error.details.get("status") == 410 else error
 
 
 class Pause:

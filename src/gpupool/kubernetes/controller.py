@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, replacing, terms
-from gpupool.kubernetes.api import ApiRefused, KubeApi, Pause
+from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, GpuNode

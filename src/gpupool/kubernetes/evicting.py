@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 
+from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import gangs
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 

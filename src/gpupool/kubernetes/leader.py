@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.kubernetes.api import KubeApi
 
 log = logging.getLogger(__name__)
 

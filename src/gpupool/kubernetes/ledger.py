@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import names
-from gpupool.kubernetes.api import JSON_PATCH, ApiRefused, KubeApi
+from gpupool.kubernetes.api import JSON_PATCH, KubeApi
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
 
 NODES = f"/apis/{names.API_VERSION}/gpunodes"

@@ -6,8 +6,9 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import names
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.heirs import may_leave
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes.api import JSON_PATCH, ApiRefused, KubeApi, Pause
+from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.tenants import TENANTS, Known, Tenants, text
 from gpupool.model.quota import GPU, MEMORY, Amount

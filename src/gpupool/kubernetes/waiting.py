@@ -13,9 +13,9 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import names
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.model.claim import Reason, Rejection

@@ -20,10 +20,10 @@ from typing import Any
 
 from aiohttp import web
 
-from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.base.errors import ApiRefused, BadOption, GpupoolError
 from gpupool.kubernetes import install, ledger
 from gpupool.kubernetes.admission import Cluster, review
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.certificates import Certificates, renewed
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode

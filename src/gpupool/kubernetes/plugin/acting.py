@@ -9,12 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gpupool.base.errors import BadOption, Unavailable, WrittenByGpupoolAlone
+from gpupool.base.errors import ApiRefused, BadOption, Unavailable, WrittenByGpupoolAlone
 from gpupool.cli.confirm import confirm
 from gpupool.cli.output import print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, add_yes
 from gpupool.kubernetes import names
-from gpupool.kubernetes.api import ApiRefused
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 
 LOOK_SECONDS = 0.2

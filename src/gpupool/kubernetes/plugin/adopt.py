@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from gpupool.base.errors import Conflict, GpupoolError, NotFound, StillInUse, WrongState
+from gpupool.base.errors import ApiRefused, Conflict, GpupoolError, NotFound, StillInUse, WrongState
 from gpupool.cli.parser import Parser, number, one_of
 from gpupool.kubernetes import ledger
-from gpupool.kubernetes.api import JSON_PATCH, ApiRefused
+from gpupool.kubernetes.api import JSON_PATCH
 from gpupool.kubernetes.objects import GpuNode, Mode
 from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, tell, until
 from gpupool.kubernetes.plugin.adoption import Adoption, adoption, set_mode

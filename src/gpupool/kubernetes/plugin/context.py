@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import BadInput, NotFound
+from gpupool.base.errors import ApiRefused, BadInput, NotFound
 from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.api import ApiRefused, KubeApi
+from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod

@@ -10,11 +10,10 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gpupool.base.errors import StillInUse
+from gpupool.base.errors import ApiRefused, StillInUse
 from gpupool.cli.output import many
 from gpupool.cli.parser import Parser
 from gpupool.kubernetes import capacities, install, ledger, names
-from gpupool.kubernetes.api import ApiRefused
 from gpupool.kubernetes.objects import EntryState
 from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_all, report, until
 from gpupool.kubernetes.plugin.adoption import restoring
