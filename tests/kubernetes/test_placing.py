@@ -134,7 +134,7 @@ def test_a_pod_of_higher_priority_has_one_of_lower_evicted_and_no_more(
     for n in range(2 * CARDS):
         admin.until(f"{pods_path}/low-{n}", is_bound)
     create(admin, pods_path, "high", WHOLE, spec={"priorityClassName": "gpupool-test-high"})
-    admin.until(f"{pods_path}/high", is_bound)
+    admin.until(f"{pods_path}/high", is_bound, 150)  # who has just started is left alone until the next look, in 60 s
     left = [p for p in admin.get(pods_path)["items"] if p["metadata"]["name"].startswith("low")]
     assert len(left) == 2 * CARDS - 1
 

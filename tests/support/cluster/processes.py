@@ -31,7 +31,7 @@ class Program:
 class Processes:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._children: list[subprocess.Popen[bytes]] = []  # to collect them when they have ended
+        self._children: dict[str, subprocess.Popen[bytes]] = {}  # by name; to collect them when they have ended
 
     def run(self, program: Program) -> None:
         """Start it and wait until it is ready; idempotent."""
@@ -49,12 +49,17 @@ class Processes:
         def is_ready() -> bool:
             if program.ready():
                 return True
-            if self.pid(program.name) is None:
+            if not self._lives(program.name):
                 raise ClusterError(f"{program.name} ended before it was ready:\n{self._log_tail(program.name)}")
             return False
 
         late = f"{program.name} was not ready after {START_LIMIT_SECONDS} s"
         wait_until(is_ready, START_LIMIT_SECONDS, lambda: f"{late}:\n{self._log_tail(program.name)}")
+
+    def _lives(self, name: str) -> bool:
+        """A child is asked itself: for a moment in its exec it lives and has no environment that could be read."""
+        child = self._children.get(name)
+        return self.pid(name) is not None if child is None else child.poll() is None
 
     def _spawn(self, program: Program) -> None:
         log_path = self.log(program.name)
@@ -71,7 +76,7 @@ class Processes:
                 start_new_session=True,
                 close_fds=False,  # ours close at exec and not before: a child holds the directory's lock until then
             )
-        self._children.append(child)
+        self._children[program.name] = child
 
     def running(self) -> dict[str, int]:
         """Name and pid of each program. Its children have its marks as well, but lead no session."""
@@ -92,14 +97,17 @@ class Processes:
 
     def kill_all(self) -> None:
         """End every process of this directory at once: nothing of theirs is kept, so there is nothing to save."""
-        self._kill_until_gone(lambda: {pid for pid, _ in _marked(self._directory.path)})
+        self._kill_until_gone(lambda: {pid for pid, _ in _marked(self._directory.path)} | self._own())
+
+    def _own(self) -> set[int]:
+        return {child.pid for child in self._children.values() if child.poll() is None}
 
     def _kill_until_gone(self, find: Callable[[], set[int]]) -> None:
         def are_gone() -> bool:
             living = find()
             for pid in living:
                 _kill(pid)
-            self._children = [child for child in self._children if child.poll() is None]
+            self._children = {name: child for name, child in self._children.items() if child.poll() is None}
             return not living
 
         wait_until(are_gone, KILL_LIMIT_SECONDS, lambda: f"processes {sorted(find())} do not end; see /proc/PID/stack")
