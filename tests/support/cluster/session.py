@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.cluster.build import Report, build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import Settings
+from tests.support.cluster.directory import LOCK
 from tests.support.cluster.processes import started
 
 PREFIX = "gpupool-cluster-of-"
@@ -56,4 +57,5 @@ def sweep() -> None:
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid, start, *_ = left.name.removeprefix(PREFIX).split("-")
         if left.stat().st_uid == os.geteuid() and str(started(int(pid))) != start:
+            (left / LOCK).touch()  # the name says that it is ours, also where a last word was written after its end
             Cluster(left).down()
