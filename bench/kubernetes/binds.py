@@ -27,7 +27,7 @@ from tests.support.cluster.control import CONTROL_PLANE
 from tests.support.cluster.pods import pod
 from tests.support.cluster.session import session_cluster
 
-RESOURCE = "gpupool.dev/share"
+RESOURCE = "gpupool.test/share"
 CREATORS = 16
 PODS = "/api/v1/namespaces/default/pods"
 LIMIT_SECONDS = 600
