@@ -14,6 +14,7 @@ from tests.faults.pool import FaultPool, until
 from tests.faults.steps import BOTH, arm, check_at_rest, gang_body, job_body, quick, run_times, states_of
 
 pytestmark = pytest.mark.root
+WHOLE = {"shape": {"gpu_milli": 1000}}
 
 
 @pytest.fixture
@@ -106,4 +107,36 @@ def test_a_launcher_starts_once_when_the_others_run_and_its_end_is_that_of_the_g
     pool.up()
     until(lambda: states_of(pool) == ["stopped", "done"], "the gang's end")
     assert run_times(pool) == 2
+    check_at_rest(pool)
+
+
+@pytest.mark.parametrize(("step", "event"), [("after-commit", "job.preempted"), ("after-commit", "job.requeued")])
+def test_seats_that_were_freed_for_a_gang_are_its_own_after_a_kill_however_others_stand(
+    pool: FaultPool, step: str, event: str
+) -> None:
+    """`rival` is of the same priority, and its tenant has had nothing of the pool yet."""
+    quick(pool)
+    with pool.api() as api:
+        api.request("POST", "tenants", {"name": "vision", "quota": {}}, idempotency_key="vision")
+        api.request("POST", "jobs", job_body(pool, "exec sleep 600") | {"name": "low", **WHOLE, "preemptible": True})
+    until(lambda: states_of(pool, "low") == ["running"], "the start of the job that is to leave")
+    pool.kill_server()
+    quick(pool, GPUPOOL_STORE_FAULT=f"{step}:{event}", GPUPOOL_FAULTS_ALLOWED="1")
+    urgent = gang_body(pool, "exec sleep 600") | {"priority": "high"}
+    rival = job_body(pool, "exec sleep 600") | {"name": "rival", "tenant": "vision", **WHOLE, "priority": "high"}
+    with contextlib.suppress(Unavailable), pool.api() as api:
+        api.request("POST", "jobs", urgent, idempotency_key="urgent")
+        api.request("POST", "jobs", rival, idempotency_key="rival")
+    until(lambda: pool.server_pid() is None, "the server's death")
+    assert invariants.books(pool) == []
+    quick(pool)
+    with pool.api() as api:
+        api.request("POST", "jobs", rival, idempotency_key="rival")
+    until(lambda: states_of(pool) == ["running"] * 2, "the gang's start")
+    assert states_of(pool, "rival") == ["pending"]
+    with pool.api() as api:
+        for name in ("rival", "low", "the-job"):
+            api.request("POST", f"jobs/{name}/stop", {"grace_seconds": 0})
+    until(lambda: states_of(pool, "%") == ["stopped"] * 4, "every job's end")
+    assert run_times(pool) == 3
     check_at_rest(pool)

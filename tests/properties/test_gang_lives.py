@@ -20,6 +20,7 @@ from gpupool.scheduling.admit_gang import judge_gang
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.gang import missing
+from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, TenantView, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from tests.support.gang_builders import gang, occupied, racked, role
@@ -45,6 +46,11 @@ class Life:
     ends: dict[str, int] = field(default_factory=dict)
     small: dict[str, tuple[Shape, int]] = field(default_factory=dict)
     """Small jobs that wait, and for how many steps they will run."""
+    rivals: dict[str, tuple[Shape, int]] = field(default_factory=dict)
+    """The same of the gang's priority, of a tenant that had nothing of the pool yet."""
+    owed: Owed = field(default_factory=Owed)
+    told: dict[str, bool] = field(default_factory=dict)
+    """For whom others were told to leave and that do not sit yet, and whether one told before it has sat down since."""
     at: int = 0
     board: Board | None = None
     tenants: Mapping[str, TenantView] = field(default_factory=lambda: {"nlp": tenant()})
@@ -52,12 +58,16 @@ class Life:
     def now(self) -> Snapshot:
         queue = [waiting(job, want=want, at=1 + n) for n, (job, (want, _)) in enumerate(self.small.items())]
         mine = [self.gang] if self.came and not self.started else []
+        queue += [
+            waiting(job, want=want, tenant="vision", priority=self.gang.priority, at=1)
+            for job, (want, _) in self.rivals.items()
+        ]
         running = self.running.values()
         held = sum(sum(job.milli) for job in running), sum(sum(job.sizes) for job in running)
         views = {name: replace(view, held=Amount()) for name, view in self.tenants.items()}
         views["nlp"] = replace(views["nlp"], held=Amount(*held))
         before = snapshot(occupied(self.pool, *running), *mine, *queue, tenants=views)
-        return replace(before, running=tuple(running))
+        return replace(before, running=tuple(running), owed=self.owed.names(self.at * STEP))
 
     @property
     def started(self) -> bool:
@@ -68,24 +78,39 @@ class Life:
         before = self.now()
         self.board = self.board or Board(before)
         plan = cycle(before, self.at * STEP, board=self.board, rules=RULES)
-        for eviction in plan.evictions:
+        awaited = {job.leaving_for for job in self.running.values()}
+        for n, eviction in enumerate(plan.evictions):
             self.running[eviction.job] = replace(self.running[eviction.job], leaving_for=eviction.beneficiary)
-            self.ends[eviction.job] = self.at + 1
+            self.ends[eviction.job] = self.at + 1 + n % 2
+            self.owed.told(eviction.job, eviction.beneficiary)
         for placement in plan.placements:
             self._start(before, placement)
+        sit = {one.gang or one.job for one in plan.placements}
+        lent = any(name and (name in sit or name not in self.told) for name in awaited)
+        first = next(iter(self.told), "")
+        assert not first or self.told[first] or first in sit or first in awaited or lent
+        for claim in [claim for claim in self.told if claim in sit]:
+            later = list(self.told)[list(self.told).index(claim) + 1 :]
+            self.told |= dict.fromkeys(later, True)
+        self.told = {claim: before for claim, before in self.told.items() if claim not in sit}
+        self.told |= {e.beneficiary: False for e in plan.evictions if e.beneficiary not in self.told}
         assert (self.now().cards.free_milli >= 0).all()
         assert (self.now().cards.free_bytes >= 0).all()
         self.at += 1
         for job in [job for job, end in self.ends.items() if end <= self.at]:
             del self.running[job], self.ends[job]
+            self.owed.left(job, self.at * STEP)
 
     def _start(self, before: Snapshot, placement: Placement) -> None:
         job, rows = placement.job, tuple(before.cards.uuids.index(seat.device) for seat in placement.seats)
-        want, steps = self.small.pop(job, (whole(), 10**6))
+        rival, name = self.rivals.pop(job, None), placement.gang
+        want, steps = rival or self.small.pop(job, (whole(), 10**6))
+        self.owed.settle(name or job)
         milli, sizes = (tuple(getattr(s, name) for s in placement.seats) for name in ("gpu_milli", "memory_bytes"))
-        name = placement.gang
+        tenant, priority = ("vision", self.gang.priority) if rival else ("nlp", 0)
+        low = not name and rival is None
         self.running[job] = Running(
-            job, "nlp", 0, rows, milli, sizes, want, self.at * STEP, gang=name, preemptible=not name
+            job, tenant, priority, rows, milli, sizes, want, self.at * STEP, gang=name, preemptible=low
         )
         self.ends[job] = self.at + steps
 
@@ -99,8 +124,8 @@ smalls = st.tuples(
 
 
 @st.composite
-def lives(draw: st.DrawFn, priority: int = 0) -> Life:
-    """A gang that the empty pool could hold, and a pool in which small jobs run already."""
+def lives(draw: st.DrawFn, priority: int = 0, *, full: bool = False) -> Life:
+    """A gang that the empty pool could hold, and a pool in which small jobs run already; `full`: on every card."""
     nodes = draw(st.integers(1, 4))
     pool = racked(f"{nodes}x{draw(st.integers(1, 3))}xL40S", rack=tuple(draw(st.integers(0, 1)) for _ in range(nodes)))
     near = draw(st.sampled_from([ANYWHERE, Within("rack"), Within("node"), Within(None, "rack")]))
@@ -111,6 +136,7 @@ def lives(draw: st.DrawFn, priority: int = 0) -> Life:
     assume(judge_gang(asked.gang, tenant(), pool, tenant_name="nlp") is None)
     life = Life(pool, asked)
     life.small |= {f"old-{n}": job for n, job in enumerate(draw(st.lists(smalls, max_size=8)))}
+    life.small |= {f"full-{n}": (Shape(500, GIB), LONGEST + 2) for n in range(2 * len(pool) if full else 0)}
     life.step()
     life.came = True
     return life
@@ -162,3 +188,19 @@ def test_who_has_others_evicted_starts_as_soon_as_they_have_left(life: Life, dat
         life.step()
     assert life.started
     assert np.all([not job.leaving_for for job in life.running.values()])
+
+
+@often
+@given(lives(priority=100, full=True), st.data())
+def test_for_whom_others_were_told_to_leave_first_sits_whoever_of_its_priority_comes_meanwhile(
+    life: Life, data: st.DataObject
+) -> None:
+    """Every step asserts it of whom others were told to leave for first: it sits, or counts on who is still leaving.
+
+    Only one for whom others had left before it may have sat down on its seats.
+    """
+    life.tenants = {"nlp": replace(tenant(), past=10**12), "vision": tenant()}
+    for step in range(LONGEST):
+        for n, job in enumerate(data.draw(st.lists(smalls, min_size=1, max_size=3)) if step else ()):
+            life.rivals[f"rival-{step}-{n}"] = job
+        life.step()

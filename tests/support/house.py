@@ -41,8 +41,14 @@ class House:
         self.admin = self.tenancy.bootstrap()
         self.fleet = Fleet(self.store)
         self.metering = Metering(self.store)
-        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering, rules=rules)
+        self._rules = rules
+        self.restart()
         self.register(cards)
+        self.allocations.placer.load()
+
+    def restart(self) -> None:
+        """The rooms as a server that starts has them: they know what is written down."""
+        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering, rules=self._rules)
         self.allocations.placer.load()
 
     def register(self, cards: int, name: str = "node-1", numa: Sequence[NumaNode] = (), **more: Any) -> None:

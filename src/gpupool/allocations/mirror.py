@@ -24,6 +24,7 @@ from gpupool.allocations.held import Held, read_held
 from gpupool.allocations.learnt import Learnt
 from gpupool.allocations.moving import read_moving
 from gpupool.allocations.notes import CardNote, Granted, HostNote
+from gpupool.allocations.owing import read_owed
 from gpupool.allocations.past_use import PastUse
 from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_waiting
@@ -34,6 +35,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
+from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.runs import Register
 from gpupool.scheduling.snapshot import (
@@ -75,11 +77,12 @@ class Mirror:
         self._held: dict[str, Held] = {}
         self._running = Register()
         self._moving: dict[str, tuple[Seat, ...]] = {}
+        self._owed = Owed()
         self._reservations: tuple[Reservation, ...] = ()
         self._learnt = Learnt()
         self._cohorts: Mapping[str, Branch] = {}
         self._branches: Mapping[str, Branch] = {}
-        self.used = PastUse(clock)
+        self._clock, self.used = clock, PastUse(clock)
         self.generation = 0
 
     # --- reading the truth -------------------------------------------------------------
@@ -100,6 +103,8 @@ class Mirror:
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
+            still = {(held.job, held.leaving_for) for held in self._held.values()}
+            self._owed.remember(read_owed(connection, self._claims()), still, now_ns)
             self._moving = read_moving(connection)
 
     def load_cards(self, connection: sa.Connection) -> None:
@@ -148,6 +153,7 @@ class Mirror:
                 self._moving.pop(job, None)
                 key = self._key_of.pop(job, None)
                 if key is not None:
+                    self._owed.settle(key.gang or job)
                     self._queue[key].pop(job, None)
                     if not self._queue[key]:
                         del self._queue[key]
@@ -205,6 +211,9 @@ class Mirror:
             held = [self._held[job] for job in gone if job in self._held]
             whom = {one.job: leaving_for.get(one.job, one.leaving_for) for one in held}
             self.note_held([replace(one, leaving=True, leaving_for=whom[one.job]) for one in held])
+            for job, claim in leaving_for.items():
+                if job != claim:  # a job that moves leaves for itself
+                    self._owed.told(job, claim)
             return [one.tenant for one in held]
 
     def note_done(self, job: str, seconds: int) -> None:
@@ -240,6 +249,7 @@ class Mirror:
             for job in gone:
                 self._held.pop(job, None)
                 self._running.drop(job)
+                self._owed.left(job, self._clock())
             self.generation += 1
 
     def note_tenant(self, row: Any) -> None:
@@ -288,6 +298,7 @@ class Mirror:
                 self._learnt.expected,
                 cohorts=self._cohorts,
                 kept=tuple(kept for job in self._moving if (kept := self._kept(job)) is not None),
+                owed=self._owed.names(self._clock()),
             )
 
     def _kept(self, job: str) -> Kept | None:
@@ -302,11 +313,16 @@ class Mirror:
     def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
         gang = self._gangs.get(key.gang)
         # Whose seats are kept goes first: who waits for room must not keep those idle.
-        movers = [job for job in self._moving if job in queue]
-        others = (job for job in queue if job not in self._moving)
-        heads = tuple(islice(chain(movers, others), None if gang else HEADS))
+        first = dict.fromkeys(job for job in (*self._moving, *self._owed.names(self._clock())) if job in queue)
+        others = (job for job in queue if job not in first)
+        heads = tuple(islice(chain(first, others), None if gang else HEADS))
         ages = tuple(queue[job] for job in heads)
         return waiting_of(key, heads, len(queue), ages, gang)
+
+    def _claims(self) -> dict[str, tuple[str, ...]]:
+        """By job or gang that waits, the jobs that it is."""
+        single = {job: (job,) for job, key in self._key_of.items() if not key.gang}
+        return single | {name: tuple(gang.members) for name, gang in self._gangs.items()}
 
     def check_reservation(self, name: str, tenant: str) -> None:
         """Raises NotFound where the tenant has no reservation of that name that is not over."""

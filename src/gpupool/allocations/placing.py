@@ -27,7 +27,6 @@ from gpupool.model.claim import Rejection
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle, planned
 from gpupool.scheduling.explain import Explanation, explain
-from gpupool.scheduling.fairness import Queue
 from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import counters
@@ -176,8 +175,7 @@ class Placer:
         """At most so many classes with the number of the head whose turn it is, in the order of their turns now."""
         now_ns = self._store.clock.now_ns()
         with self._cycle_lock, planned(snapshot, now_ns, 0, self._following(snapshot)) as (_, run):
-            waiting, found = snapshot.waiting, list[tuple[Waiting, int]]()
-            queue = Queue(waiting, lambda i: run.outranked(waiting[i]), lambda i: run.standing(waiting[i]))
+            waiting, found, queue = run.snapshot.waiting, list[tuple[Waiting, int]](), run.queue()
             while len(found) < limit and (turn := queue.take()) is not None:
                 found.append((waiting[turn[0]], turn[1]))
                 if waiting[turn[0]].gang is None:

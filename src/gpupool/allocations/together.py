@@ -42,7 +42,7 @@ LOST_TIMES = 3
 """So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""
 PREEMPTION_GRACE_SECONDS = 30
 
-_LATEST_EVENTS = 100_000
+LATEST_EVENTS = 100_000
 
 _MEMBERS = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state, jobs.c.launcher, jobs.c.stop_requested).where(
     jobs.c.gang_id == sa.bindparam("gang")
@@ -206,7 +206,7 @@ def latest_evictions(connection: sa.Connection) -> list[tuple[int, str]]:
     query = (
         sa.select(events.c.at_ns, tenants.c.name)
         .join(tenants, tenants.c.id == events.c.tenant_id)
-        .where(events.c.seq > last - _LATEST_EVENTS, events.c.kind == "job.preempted")
+        .where(events.c.seq > last - LATEST_EVENTS, events.c.kind == "job.preempted")
         .order_by(events.c.seq)
     )
     return [(row.at_ns, row.name) for row in connection.execute(query)]

@@ -17,6 +17,7 @@ import numpy as np
 from gpupool.kubernetes import gangs
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, Use, columns_of, copy_of, fill
+from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
@@ -46,8 +47,7 @@ class Pool:
         """By pod, the node in whose ledger it stands."""
         self._members: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
         """By gang and member, what stands in ledgers."""
-        self._leaving: dict[str, str] = {}
-        """By claim that stands in a ledger, for whom it leaves."""
+        self._leaving = Leaving(seconds)
         self._over: defaultdict[str, set[str]] = defaultdict(set)
         """By gang its pods that have ended and are still there."""
         self._at: dict[str, str] = {}
@@ -82,6 +82,7 @@ class Pool:
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
         self._entered.update(dict.fromkeys(has, name))
         self._note_members(before, node)
+        self._leaving.note(_entries(before), _entries(node))
         self.shares.note(_entries(before), _entries(node))
         for uid in (had ^ has) | heirs:
             self._settle(uid)
@@ -109,12 +110,9 @@ class Pool:
 
     def _note_members(self, before: GpuNode | None, now: GpuNode | None) -> None:
         for entry in _entries(before):
-            self._leaving.pop(gangs.job_name(entry.uid, entry.container), None)
             if entry.gang and not self._members[entry.gang].pop(entry.uid, None) and not self._members[entry.gang]:
                 del self._members[entry.gang]
         for entry in _entries(now):
-            if entry.leaving_for:
-                self._leaving[gangs.job_name(entry.uid, entry.container)] = entry.leaving_for
             if entry.gang:
                 self._members[entry.gang].setdefault(entry.uid, []).append(entry)
 
@@ -152,7 +150,7 @@ class Pool:
 
     def leaving(self) -> dict[str, str]:
         """By claim whose pod is to be evicted and was not asked yet, for whom; those whom it helps still wait."""
-        return {job: claim for job, claim in self._leaving.items() if self.waits(claim)}
+        return {job: claim for job, claim in self._leaving.whom.items() if self.waits(claim)}
 
     def waits(self, claim: str) -> bool:
         """Whether a claim, or a gang, by the scheduler's name of it, has no cards yet."""
@@ -234,6 +232,7 @@ class Pool:
             self._running.all(),
             promised=self.promised,
             cohorts=self.shares.tree.cohorts,
+            owed=self._leaving.owed(),
         )
 
     def _columns(self) -> Cards:

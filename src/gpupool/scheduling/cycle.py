@@ -10,15 +10,16 @@ nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
-from gpupool.scheduling.fairness import Queue, Standing
+from gpupool.scheduling.fairness import NOT_OWED, Queue, Standing
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
+from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
@@ -61,9 +62,11 @@ def planned(
     """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
     at_jobs = board.roster.looked if board else 0
     board = Board(snapshot) if board is None else board.follow(snapshot)
+    owed = tuple(dict.fromkeys((*snapshot.owed, *board.roster.awaited())))
+    snapshot = owed_first(snapshot, owed)
     looked, mark = board.free.rows, board.mark()
     try:
-        run = Run(snapshot, now_ns, board, rules)
+        run = Run(snapshot, now_ns, board, rules, owed)
         placed = run.place_all(limit)
         rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed)))) if said else {}
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts, board.roster.looked - at_jobs)
@@ -77,7 +80,9 @@ def planned(
 class Run:
     """One plan in the making: whose turn it is, and what comes of it."""
 
-    def __init__(self, snapshot: Snapshot, now_ns: int, board: Board, rules: PreemptionRules) -> None:
+    def __init__(
+        self, snapshot: Snapshot, now_ns: int, board: Board, rules: PreemptionRules, owed: Iterable[str] = ()
+    ) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
         self.attempts = 0
@@ -85,6 +90,11 @@ class Run:
         """Sorts of gangs that found no room: nothing comes free while a plan is made."""
         self._late: set[ClassKey] = set()
         """Classes that had the turn of a claim inside its guarantee, and cannot be promised a start inside of it."""
+        self._owed = {claim: place for place, claim in enumerate(owed)}
+        """Those of them who had no first turn yet, or sit after it."""
+        self.work.waits |= (
+            {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
+        )
         self.gangs = _gangs(snapshot, board.roster)
         self.verdicts = Verdicts(self.work, self.gangs)
         for kept in snapshot.kept:  # before reservations choose their cards
@@ -94,8 +104,7 @@ class Run:
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
-        waiting, placed = self.snapshot.waiting, list[Placement]()
-        queue = Queue(waiting, lambda i: self.outranked(waiting[i]), lambda i: self.standing(waiting[i]))
+        waiting, placed, queue = self.snapshot.waiting, list[Placement](), self.queue()
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
@@ -109,16 +118,34 @@ class Run:
         self.work.lift()
         return placed
 
+    def queue(self) -> Queue:
+        """Everybody who waits, in the order of their turns now."""
+        waiting = self.snapshot.waiting
+        return Queue(
+            waiting,
+            lambda i: self.outranked(waiting[i]),
+            lambda i: self.standing(waiting[i]),
+            lambda i, head: self.owed(waiting[i], head),
+        )
+
+    def owed(self, waiting: Waiting, head: int = 0) -> int:
+        """The place of that head, or of the gang, among those for whom others were told to leave."""
+        return self._owed.get(claim_of(waiting, head), NOT_OWED) if waiting.heads else NOT_OWED
+
     def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> int | None:
         """The head of the class that has its turn next; None where the class is out."""
         gang = waiting.gang
         following = head + 1 if gang is None else None
         if found:
+            self.work.waits.discard(claim_of(waiting, head))
             self.ahead.placed(waiting, found)
             return following
-        job = waiting.heads[head] if gang is None else gang.id
+        job = claim_of(waiting, head)
         if self.evicting.make_room(waiting, job, None if gang is None else self.gangs[gang.id]):
             return following
+        if job in self._owed:  # what was left for it is gone: it waits its turn like others
+            del self._owed[job]
+            return head
         early = not self.outranked(waiting) and self.borrows(waiting)
         if self.ahead.found_none(waiting, inside=early):
             return None

@@ -1,7 +1,8 @@
 """The evictions of one cycle: who asks for them, what they may cost, and the seats kept for whom they are made.
 
 A claimant's seats are kept from the moment its victims are told to leave until it sits on them: cycle by cycle it finds
-them again among what is free and what `Running.leaving_for` it gives back, before anybody of lower rank has a turn.
+them again among what is free and what `Running.leaving_for` it gives back, before anybody else of its priority has a
+turn (`owed`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Evicting:
         if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
             return False
         if not self._covered(waiting, asked):
-            if self.rules.reclaims and (back := self._preemptor.take_back(claimant, self._back(waiting, asked))):
+            if back := self._preemptor.take_back(claimant, self._back(waiting, asked)):
                 self._note(claimant, back)
                 return True
             self._vain.add(vain)
@@ -137,7 +138,7 @@ class Evicting:
             beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
             lower = [one for one in lower if one.tenant in beside or all(job.job in borrowed for job in one.jobs)]
         yield lower
-        if not (quotas.tree.resources and self.rules.reclaims):
+        if not quotas.tree.resources:
             return
         back = self._back(waiting, asked)
         for count in _doubled(len(back)):

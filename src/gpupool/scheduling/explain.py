@@ -80,7 +80,8 @@ def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explana
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:
     def turn(one: Waiting) -> Rank:
-        return rank(replace(one, heads=one.heads or ("",)), 0, before.outranked(one), before.standing(one))
+        named, owed = replace(one, heads=one.heads or ("",)), before.owed(one)
+        return rank(named, 0, before.outranked(one), before.standing(one), owed)
 
     mine = turn(waiting)
     return sum(one.count for one in snapshot.waiting if one.key != waiting.key and turn(one) < mine)

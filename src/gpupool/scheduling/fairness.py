@@ -1,7 +1,8 @@
 """Whose turn it is.
 
-The order of the queue: higher priority first, then claims inside what their tenant is guaranteed before those that
-borrow, then whoever stands lowest in the quota tree, then the oldest.
+The order of the queue: higher priority first, then claims for which others were told to leave (`owed`, first told
+first), then claims inside what their tenant is guaranteed before those that borrow, then whoever stands lowest in the
+quota tree, then the oldest.
 
 Where a node stands beside its siblings is what it had of the pool, divided by its weight: its dominant share (the
 larger of its parts of the pool's compute and of its memory; Ghodsi et al., Dominant Resource Fairness, NSDI 2011),
@@ -30,14 +31,18 @@ back until it has caught up), shorter is nearer to the weights."""
 Standing = tuple[int, ...]
 """From right below the pool down to the tenant; lower goes first."""
 
-Rank = tuple[int, bool, Standing, int, str]
-"""Lower goes first: minus priority, borrowing, standing, submitted, job id (which makes it total)."""
+NOT_OWED = 1 << 62
+"""As a place among those for whom others were told to leave."""
+
+Rank = tuple[int, int, bool, Standing, int, str]
+"""Lower goes first: minus priority, place among those who are owed seats, borrowing, standing, submitted, job id (which
+makes it total)."""
 
 
-def rank(waiting: Waiting, head: int, borrowing: bool, stands: Standing = ()) -> Rank:
+def rank(waiting: Waiting, head: int, borrowing: bool, stands: Standing = (), owed: int = NOT_OWED) -> Rank:
     """Where the class stands with its head number `head` next."""
     submitted = waiting.heads_ns[head] if waiting.heads_ns else waiting.oldest_ns
-    return (-waiting.priority, borrowing, stands, submitted, waiting.heads[head])
+    return (-waiting.priority, owed, borrowing, stands, submitted, waiting.heads[head])
 
 
 def standing(tree: Tree, tenant: str) -> Standing:
@@ -94,11 +99,16 @@ def _level(_class: int) -> Standing:
     return ()
 
 
+def _owed_nothing(_class: int, _head: int) -> int:
+    return NOT_OWED
+
+
 class Queue:
     """Classes in the order of their turn; one head is taken at a time.
 
-    `borrowing(i)` tells for the class number i whether its next head borrows now, `stands(i)` where its tenant stands;
-    both are asked again when the class comes up, because placing others may have changed them.
+    `borrowing(i)` tells for the class number i whether its next head borrows now, `stands(i)` where its tenant stands,
+    `owed(i, head)` its place among those for whom others were told to leave; all are asked again when the class comes
+    up, as placing others may have changed them.
     """
 
     def __init__(
@@ -106,9 +116,10 @@ class Queue:
         waiting: Iterable[Waiting],
         borrowing: Callable[[int], bool],
         stands: Callable[[int], Standing] = _level,
+        owed: Callable[[int, int], int] = _owed_nothing,
     ) -> None:
         self._waiting = tuple(waiting)
-        self._borrowing, self._stands = borrowing, stands
+        self._borrowing, self._stands, self._owed = borrowing, stands, owed
         self._heap = [(self._rank(i, 0), i, 0) for i, w in enumerate(self._waiting) if w.heads]
         heapq.heapify(self._heap)
 
@@ -128,7 +139,7 @@ class Queue:
             heapq.heappush(self._heap, (self._rank(i, head), i, head))
 
     def _rank(self, i: int, head: int) -> Rank:
-        return rank(self._waiting[i], head, self._borrowing(i), self._stands(i))
+        return rank(self._waiting[i], head, self._borrowing(i), self._stands(i), self._owed(i, head))
 
 
 def _covers(limit: int | None, amount: int) -> bool:

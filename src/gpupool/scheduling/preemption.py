@@ -56,7 +56,7 @@ class Preemptor:
         """None where even all that may leave would not be enough."""
         mark = self._work.mark()
         try:
-            self._work.release(self._work.roster.leaving_for(claimant.job))
+            self._work.release(self._work.coming(claimant.job))
             if seats := self._proven(claimant, ()):
                 return Preemption((), seats)
             victims = self._cheapest(claimant, candidates)
@@ -70,7 +70,7 @@ class Preemptor:
         """The fewest of these, in order, that have to leave so that quota and cards suffice; None if all do not."""
         mark = self._work.mark()
         try:
-            self._work.release(self._work.roster.leaving_for(claimant.job))
+            self._work.release(self._work.coming(claimant.job))
             enough = bisect_left(range(len(back) + 1), True, key=lambda n: bool(self._proven(claimant, back[:n])))
             if enough > len(back) or not self._budgets.allow(back[:enough]):
                 return None

@@ -7,7 +7,7 @@ what depends on running jobs is not made anew for each plan. It decides nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from gpupool.scheduling.ends import Ends
 from gpupool.scheduling.runs import Runs
@@ -59,6 +59,14 @@ class Roster:
     def awaits(self, job: str) -> bool:
         """Whether anybody is leaving for this job or gang."""
         return job in self._leaving
+
+    def awaited(self) -> list[str]:
+        """The jobs and gangs for which somebody is leaving."""
+        return sorted(self._leaving)
+
+    def freed_beside(self, waits: Container[str]) -> list[Running]:
+        """Who is leaving for a job or a gang that does not wait any more: others may count on what it gives back."""
+        return [job for name in sorted(self._leaving) if name not in waits for job in self.leaving_for(name)]
 
     def reserved(self) -> list[Running]:
         """Those that run in a reservation."""

@@ -244,6 +244,8 @@ class Snapshot:
     """The quota tree above the tenants."""
     kept: tuple[Kept, ...] = ()
     """Where jobs are being moved to."""
+    owed: tuple[str, ...] = ()
+    """Jobs and gangs for which others were told to leave, the first told for first; also once those have left."""
 
 
 @dataclass(frozen=True)

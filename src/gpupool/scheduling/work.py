@@ -65,6 +65,8 @@ class Work:
         self._held: list[Seated] = []
         self._kept: dict[str, Seated] = {}
         self._least: dict[Shape, Amount] = {}
+        self.waits: set[str] = set()
+        """Jobs and gangs without seats; the cycle keeps it."""
 
     # --- questions --------------------------------------------------------------------------
 
@@ -87,6 +89,10 @@ class Work:
     def covers(self, tenant: str, shape: Shape, amount: Amount) -> bool:
         """Whether every quota up to the pool has room for so much more, for cards of that kind."""
         return self.quotas.admitted(tenant, shape, amount) is not None
+
+    def coming(self, claim: str) -> list[Running]:
+        """Whose seats the claim may count on: they leave for it, or for one that sits already."""
+        return [*self.roster.leaving_for(claim), *self.roster.freed_beside(self.waits)]
 
     # --- steps ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Start
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.simulation.trace import NS, Arrival
@@ -89,6 +90,7 @@ class Replay:
         self._board: Board | None = None
         self._promised: Mapping[ClassKey, Start] = {}
         self._evicted: deque[tuple[int, str]] = deque()
+        self._owed = Owed()
 
     def run(self, arrivals: Sequence[Arrival], now_ns: int = 0, progress: Progress | None = None) -> Outcome:
         """Let the arrivals come, and what runs in the world end. `now_ns` is where the clock stands."""
@@ -163,7 +165,8 @@ class Replay:
     def _decide(self, now_ns: int) -> None:
         """Cycles until one changes nothing, as the placer of a pool runs them."""
         while self.world.waiting_count:
-            snapshot = replace(self.world.snapshot(now_ns), promised=self._promised)
+            before = self.world.snapshot(now_ns)
+            snapshot = replace(before, promised=self._promised, owed=(*before.owed, *self._owed.names(now_ns)))
             self._board = self._board or Board(snapshot)
             rules = self._rules(now_ns)
             plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=rules, said=False)
@@ -186,6 +189,7 @@ class Replay:
     def _place(self, placements: Sequence[Placement], now_ns: int) -> None:
         for placement in placements:
             job = self.world.place(placement, now_ns)
+            self._owed.settle(placement.gang or placement.job)
             self.outcome.decisions += 1
             self._plan_end(job, now_ns)
             for watcher in self._watchers:
@@ -200,7 +204,9 @@ class Replay:
                 watcher.evicted(job, eviction, now_ns)
             if job.left_ns is not None:
                 job.left_ns -= max(0, now_ns - job.run.started_ns - eviction.lost_seconds * NS)
+            self._owed.told(job.id, eviction.beneficiary)
             self.world.give_back(job.id, now_ns)
+            self._owed.left(job.id, now_ns)
             self.world.enqueue([job], again=True)
             self._evicted.append((now_ns, job.key.tenant))
             self.outcome.decisions += 1

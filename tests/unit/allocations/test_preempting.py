@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations.owing import read_owed
 from gpupool.allocations.tables import allocations, jobs, launches
 from gpupool.fleet.tables import devices
 from gpupool.metering.tables import delivered, intervals
 from gpupool.model.allocation import AllocationState
+from gpupool.model.tenant import Role
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store.tables import events
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, UsageOut, WorkOut
@@ -253,6 +255,56 @@ def test_what_each_run_was_measured_to_use_is_added_up(house: House) -> None:
     with house.store.read() as connection:
         used = sa.select(sa.func.sum(delivered.c.gpu_milliseconds)).join(jobs, jobs.c.id == delivered.c.job_id)
         assert connection.execute(used.where(jobs.c.name == "low")).scalar_one() == 8000
+
+
+def outranked(house: House) -> None:
+    """A claim waits for the seat that `low` leaves, beside one of its priority whose tenant had nothing yet."""
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    house.tenancy.tenants.create(house.admin, "vision", None)
+    rival = house.member("eve", "vision", Role.TENANT_ADMIN)
+    house.submit(1000, None, name="urgent", priority="high")
+    house.submit(1000, None, name="rival", priority="high", principal=rival)
+
+
+def states(house: House) -> dict[str, str]:
+    with house.store.read() as connection:
+        return {row.name: row.state for row in connection.execute(sa.select(jobs.c.name, jobs.c.state))}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_stands_lower_in_the_fair_share_does_not_take_what_was_freed(house: House, restarted: bool) -> None:
+    outranked(house)
+    ended(house, "low")
+    if restarted:
+        house.restart()
+    house.allocations.placer.run_once()
+    found = states(house)
+    assert (found["urgent"], found["rival"]) == ("starting", "pending")
+
+
+def test_a_claim_that_was_cancelled_is_owed_nothing(house: House) -> None:
+    outranked(house)
+    ended(house, "low")
+    house.allocations.stop("urgent", house.admin, None)
+    assert house.allocations.mirror.snapshot().owed == ()
+    house.allocations.placer.run_once()
+    assert states(house)["rival"] == "starting"
+
+
+def test_a_claim_that_sat_and_waits_again_is_owed_nothing_by_those_who_left_before(house: House) -> None:
+    start(house, "low")
+    start(house, "firm", preemptible=False)
+    urgent = house.submit(1000, None, name="urgent", priority="high", preemptible=True)
+    assert house.allocations.mirror.snapshot().owed == (urgent.id,)
+    ended(house, "low")
+    house.allocations.placer.run_once()
+    again = next(one for one in house.work() if one.job_name == "urgent")
+    house.report(again, "not_started", reason="its node could not start it")
+    assert house.job("urgent").state == "pending"
+    with house.store.read() as connection:
+        assert read_owed(connection, {urgent.id: (urgent.id,)}) == []
+    assert house.allocations.mirror.snapshot().owed == ()
 
 
 def test_one_that_is_stopped_by_its_user_while_it_leaves_still_leaves_for_the_same_claim(house: House) -> None:
