@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 
 from gpupool.kubernetes import __main__ as parts
 from gpupool.kubernetes import install, slots
+from gpupool.kubernetes.settings import Settings
+from gpupool.scheduling.victims import GENTLE
 from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
@@ -69,12 +72,12 @@ def test_it_makes_what_install_makes(helm: str) -> None:
 
 
 def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:
-    values = ("--set", "agent.sim=4xL40S", "--set", "controller.preemption=false")
+    values = ("--set", "agent.sim=4xL40S", "--set", "settings.preemption.enabled=false")
     controller = one(helm, "Deployment", install.CONTROLLER, *values)["spec"]["template"]["spec"]["containers"][0]
     admits = one(helm, "Deployment", install.WEBHOOK, *values)["spec"]["template"]["spec"]["containers"][0]
     agent, plugin = one(helm, "DaemonSet", install.AGENT, *values)["spec"]["template"]["spec"]["containers"]
-    assert parts._parser().parse_args(controller["args"]).no_preemption
-    assert parts._dialects(parts._parser().parse_args(admits["args"]).dialects) == {"native"}
+    places, takes = (Settings.parse(parts._parser().parse_args(each["args"]).settings) for each in (controller, admits))
+    assert places == takes == replace(Settings(), preemption=replace(GENTLE, enabled=False))
     read = parts._parser().parse_args(agent["args"])
     assert (read.sim, read.namespace) == ("4xL40S", SPACE)
     told = dict(word.lstrip("-").split("=", 1) for word in plugin["args"])

@@ -24,7 +24,7 @@ SETS = "/apis/apps/v1/namespaces"
 def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("stuck")) as made:
         made.adopt(cluster.simulate_nodes(2, prefix="stuck"), 1)
-        made.start("--replace-after", "2s")
+        made.start(replaceSeconds=2)
         yield made
 
 

@@ -59,11 +59,12 @@ class ClusterPool:
         access = self.cluster.access()
         return access.kubeconfig(f"{account}.kubeconfig", access.token(install.NAMESPACE, account))
 
-    def start(self, *more: str) -> None:
+    def start(self, *more: str, **settings: Any) -> None:
         """The controller, as the account that it has in a cluster; `more` are options of it."""
+        said = {"preemption": {"protectedSeconds": 1}, **settings}
         file = self.kubeconfig(install.CONTROLLER)
         words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "controller", "--alone"]
-        words += ["--preempt-after", "1s", *more]
+        words += ["--settings", json.dumps(said), *more]
         with open(self.place / "controller.log", "ab") as log:
             self.controller = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -73,7 +74,8 @@ class ClusterPool:
         self.webhook_port = port
         self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
         words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
-        words += ["webhook", "--listen", f"127.0.0.1:{port}", "--dialects", dialects]
+        said = json.dumps({"dialects": dialects.split(",")})
+        words += ["webhook", "--listen", f"127.0.0.1:{port}", "--settings", said]
         with open(self.place / "webhook.log", "ab") as log:
             self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         path = install.path_of(install.webhook())

@@ -22,13 +22,9 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
-from gpupool.base.errors import BadOption, GpupoolError, Unavailable
-from gpupool.base.units import parse_duration
-from gpupool.dialects.registry import DIALECTS
+from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
@@ -37,13 +33,13 @@ from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.serving import Health, serving
+from gpupool.kubernetes.settings import Settings
 from gpupool.kubernetes.webhook import Place, Webhook
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
-from gpupool.scheduling import kernel, policies
-from gpupool.scheduling.victims import GENTLE
+from gpupool.scheduling import kernel
 from gpupool_native import arbiter_path
 
 ENDING_SECONDS = 5.0
@@ -69,25 +65,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
     parts = parser.add_subparsers(dest="part", required=True)
     controller = parts.add_parser("controller", help="places pods")
-    controller.add_argument("--policy", default="default", help="rule of placement")
     controller.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
-    controller.add_argument("--no-preemption", action="store_true", help="evict nobody for anybody")
-    controller.add_argument("--preempt-after", default="5m", help="a pod that runs for less than that is left alone")
-    controller.add_argument("--preempt-per-hour", type=int, default=60, help="of one tenant's pods")
-    controller.add_argument(
-        "--replace-after",
-        default="5m",
-        help="a pod that has its cards and that no node takes is deleted then, if it has an owner; 0s: never",
-    )
     controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
     webhook = parts.add_parser("webhook", help="admits pods that ask for cards")
-    webhook.add_argument(
-        "--dialects",
-        default="native",
-        help=f"whose words are taken: all, or some of {','.join(one.name for one in DIALECTS)}; "
-        "pods that ask in others are left to whom they were written for",
-    )
     webhook.add_argument("--listen", default="127.0.0.1:9443", help="address for the API server, TLS")
+    for part in (controller, webhook):
+        part.add_argument(
+            "--settings",
+            metavar="JSON",
+            default="",
+            help="what holds where the PoolSettings object says nothing, by its fields",
+        )
     agent = parts.add_parser("agent", help="makes the cards of its node ready")
     agent.add_argument("--node", default="", help="default: NODE_NAME, else this machine's name")
     agent.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
@@ -128,25 +116,18 @@ async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str])
 
 
 async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    policies.named(options.policy)
     with contextlib.suppress(ImportError):  # gpupool-native is an older one: NumPy decides the same
         from gpupool_native import kernel_path
 
         kernel.adopt(kernel_path())
-    rules = replace(
-        GENTLE,
-        enabled=not options.no_preemption,
-        protected_s=parse_duration(options.preempt_after),
-        per_hour=options.preempt_per_hour,
-    )
-    patience = float(parse_duration(options.replace_after))
+    settings = Settings.parse(options.settings)
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     async with KubeApi(connection(options, environ)) as api, serving(options.listen) as health:
         leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
         while True:
 
             async def lead() -> None:
-                await _lead(Controller(api, time.time_ns, options.policy, rules, patience), health)
+                await _lead(Controller(api, time.time_ns, settings), health)
 
             if options.alone:
                 await lead()
@@ -156,19 +137,7 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
 
 async def _webhook(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     async with KubeApi(connection(options, environ)) as api:
-        await Webhook(api, Place.of(options.listen, options.namespace), _dialects(options.dialects)).run()
-
-
-def _dialects(text: str) -> frozenset[str] | None:
-    """None is all. Raises BadOption."""
-    if text == "all":
-        return None
-    names, known = frozenset(text.split(",")), {one.name for one in DIALECTS}
-    if unknown := sorted(names - known):
-        near = get_close_matches(unknown[0], known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: all, {', '.join(sorted(known))}"
-        raise BadOption(f"--dialects: there is none called {unknown[0]!r}", hint=hint)
-    return names
+        await Webhook(api, Place.of(options.listen, options.namespace), Settings.parse(options.settings)).run()
 
 
 async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> None:

@@ -86,6 +86,8 @@ class KubeApi:
                 method, path, data=data, params=dict(query or {}), headers=self._headers(kind), timeout=timeout
             ) as answer:
                 text = await answer.read()
+                if answer.status == 401:
+                    self.connection.unknown()
                 if answer.status >= 300:
                     raise _refusal(answer.status, text)
                 found: dict[str, Any] = json.loads(text)
@@ -112,6 +114,8 @@ class KubeApi:
         self.requests += 1
         try:
             async with self._session.get(path, params=asked, headers=self._headers(), timeout=timeout) as answer:
+                if answer.status == 401:
+                    self.connection.unknown()
                 if answer.status >= 300:
                     raise _expired_or(_refusal(answer.status, await answer.read()))
                 async for line in _lines(answer.content):

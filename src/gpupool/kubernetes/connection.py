@@ -1,7 +1,8 @@
 """How to reach an API server: a kubeconfig file, or what a pod finds in its service account. No requests are made here.
 
 Of a kubeconfig are read: the current context, its cluster's address and authority, and of its user a token or a client
-certificate, each in the file or beside it. Plugins that fetch a credential (`exec`, `auth-provider`) are refused.
+certificate, each in the file, beside it, or printed by a program (`exec`). `auth-provider`, which Kubernetes has taken
+out, is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 
 from gpupool.base.errors import BadInput
+from gpupool.kubernetes.credential import Credential, Fetched, Helper, told_of
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -30,10 +32,18 @@ class Connection:
     token: str = ""
     token_file: Path | None = None
     namespace: str = "default"
+    fetched: Fetched | None = None
 
     def bearer(self) -> str:
-        """The token to send now; empty where a certificate says who we are."""
+        """The token to send now; empty where a certificate says who we are. May run a program. Raises NotLoggedIn."""
+        if self.fetched is not None:
+            return self.fetched.token()
         return self.token_file.read_text().strip() if self.token_file else self.token
+
+    def unknown(self) -> None:
+        """The server said 401: a credential that was fetched is fetched anew for the next request."""
+        if self.fetched is not None:
+            self.fetched.forget()
 
 
 def from_account(host: str, port: str, account: Path = ACCOUNT) -> Connection:
@@ -48,7 +58,7 @@ def from_account(host: str, port: str, account: Path = ACCOUNT) -> Connection:
 
 
 def from_kubeconfig(path: Path) -> Connection:
-    """As kubectl reaches it. Raises BadInput."""
+    """As kubectl reaches it; a program that it names for a credential is run. Raises BadInput, NotLoggedIn."""
     try:
         read = yaml.safe_load(path.read_text())
         context = _named(read["contexts"], read["current-context"])["context"]
@@ -56,15 +66,21 @@ def from_kubeconfig(path: Path) -> Connection:
         user = _named(read["users"], context["user"])["user"]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is no kubeconfig that can be read: {error!r}", hint="kubectl config view") from None
-    plugins = [name for name in ("exec", "auth-provider") if name in user]
-    if plugins:
+    if "auth-provider" in user:
         raise BadInput(
-            f"{path}: user {context['user']} gets its credential from {plugins[0]}, which gpupool does not run",
-            hint="kubectl create token ACCOUNT  gives a token to put there",
+            f"{path}: user {context['user']} gets its credential from auth-provider, which Kubernetes has taken out",
+            hint="write the kubeconfig anew with the cluster's own tool",
         )
+    tls, server = _tls(path.parent, cluster, user), cluster["server"].rstrip("/")
+    if "exec" in user:
+        authority = _text(path.parent, cluster, "certificate-authority")
+        told = told_of(cluster, base64.b64encode(authority.encode()).decode() if authority else None)
+        helper = Helper.of(path.parent, context["user"], user["exec"], told)
+        fetched = Fetched(helper, lambda found: _present(tls, found))
+        fetched.token()  # a certificate has to be there before the first connection
+        return Connection(server, tls, namespace=_namespace(context), fetched=fetched)
     token_file = path.parent / user["tokenFile"] if "tokenFile" in user else None
-    tls = _tls(path.parent, cluster, user)
-    return Connection(cluster["server"].rstrip("/"), tls, user.get("token", ""), token_file, _namespace(context))
+    return Connection(server, tls, user.get("token", ""), token_file, _namespace(context))
 
 
 def _namespace(context: Mapping[str, Any]) -> str:
@@ -85,12 +101,17 @@ def _tls(place: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ss
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     certificate, key = _text(place, user, "client-certificate"), _text(place, user, "client-key")
     if certificate and key:
-        # The library takes certificates from files alone; this one is of mode 0600 and gone at the end of the block.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(f"{certificate}\n{key}\n")
-            file.flush()
-            tls.load_cert_chain(file.name)
+        _present(tls, Credential(certificate=certificate, key=key))
     return tls
+
+
+def _present(tls: ssl.SSLContext, credential: Credential) -> None:
+    """From now on new connections show this certificate."""
+    # The library takes certificates from files alone; this one is of mode 0600 and gone at the end of the block.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{credential.certificate}\n{credential.key}\n")
+        file.flush()
+        tls.load_cert_chain(file.name)
 
 
 def _text(place: Path, entry: Mapping[str, Any], name: str) -> str | None:

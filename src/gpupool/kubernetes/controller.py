@@ -13,17 +13,20 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, replacing, terms
 from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
+from gpupool.kubernetes.settings_status import SettingsStatus
 from gpupool.kubernetes.stuck import Stuck, sentence
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
@@ -33,32 +36,14 @@ from gpupool.kubernetes.watch import keep
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Plan
-from gpupool.scheduling.victims import GENTLE, PreemptionRules
 
 BATCH = 64
 QUIET_SECONDS = 0.02
-REPLACE_SECONDS = 300.0
-"""A released pod that has an owner and that no node takes is deleted then."""
 LOOK_SECONDS = 60.0
 """While pods wait, time alone can give one its turn."""
 PODS = "/api/v1/pods"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Counts:
-    """What it did so far, for metrics, tests and benches."""
-
-    cycles: int = 0
-    ledger_writes: int = 0
-    ledger_conflicts: int = 0
-    releases: int = 0
-    evictions: int = 0
-    reason_writes: int = 0
-    tenant_writes: int = 0
-    replacements: int = 0
-    capacity_writes: int = 0
 
 
 class Controller:
@@ -68,12 +53,11 @@ class Controller:
         self,
         api: KubeApi,
         now_ns: Callable[[], int],
-        policy: str = "default",
-        rules: PreemptionRules = GENTLE,
-        replace_after: float = REPLACE_SECONDS,
+        settings: Settings | None = None,
     ) -> None:
-        self.api, self._now_ns, self._rules = api, now_ns, rules
-        self.pool = Pool(policy)
+        self.api, self._now_ns = api, now_ns
+        self.settings = PoolSettings(settings or Settings())
+        self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
         self.reasons = Reasons(api, self.counts)
         self.tenants = Tenants()
@@ -83,8 +67,9 @@ class Controller:
         self._board: Board | None = None
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
-        self._grace, self._stuck = replace_after, Stuck(time.monotonic, replace_after)
-        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "pods")}
+        self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
+        self._settings_status = SettingsStatus(api, self.settings, now_ns)
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
 
     async def run(self) -> None:
         """Until it is cancelled, or a watch fails in a way that nobody thought of."""
@@ -92,12 +77,14 @@ class Controller:
             tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
             tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
             tasks.create_task(keep(self.api, TENANTS, self._note_tenant, self._note_tenants_listed))
+            tasks.create_task(keep(self.api, SETTINGS, self._note_settings, self._note_settings_listed))
             tasks.create_task(
                 keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
             )
             tasks.create_task(self._rounds())
             tasks.create_task(self.reasons.run())
             tasks.create_task(self._tenant_status.run())
+            tasks.create_task(self._settings_status.run())
 
     async def _rounds(self) -> None:
         for listed in self._lists.values():
@@ -150,6 +137,18 @@ class Controller:
         self._lists["tenants"].set()
         self._wake.set()
 
+    def _note_settings(self, found: dict[str, Any], gone: bool) -> None:
+        if self.settings.note(found, gone):
+            now = self.settings.in_use
+            log.info("settings in use: %s", now.to_json())
+            self.pool.policy, self._stuck.grace = now.policy, now.replace_seconds
+            self._wake.set()
+        self._settings_status.wake.set()
+
+    def _note_settings_listed(self) -> None:
+        self._settings_status.wake.set()
+        self._lists["settings"].set()
+
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
         pod = None if gone else read_pod(found)
@@ -182,7 +181,7 @@ class Controller:
         now_ns = self._now_ns()
         snapshot = self.pool.snapshot(now_ns)
         self._board = self._board or Board(snapshot)
-        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._board, rules=self._rules)
+        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._board, rules=self.settings.in_use.preemption)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
         self.counts.cycles += 1
         return plan
@@ -261,7 +260,7 @@ class Controller:
     async def _replace(self) -> None:
         """Pods that no node takes: people are told, and those that an owner makes anew are deleted in the end."""
         due = self._stuck.due(self.pool)
-        told = [(pod, sentence(pod, self.pool.ledger_of(pod.uid), self._grace)) for pod in due.tell]
+        told = [(pod, sentence(pod, self.pool.ledger_of(pod.uid), self._stuck.grace)) for pod in due.tell]
         await together([replacing.tell(self.api, pod, said, self._now_ns()) for pod, said in told])
         gone = await together([replacing.delete(self.api, self.pool, pod) for pod in due.delete])
         deleted = tuple(pod for pod, done in zip(due.delete, gone, strict=True) if done)

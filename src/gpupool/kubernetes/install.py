@@ -79,7 +79,8 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule("", ["namespaces", "persistentvolumeclaims", "persistentvolumes"], _READ),
         _rule("", ["events"], ["create", "patch"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
-        _rule(GROUP, ["gpunodes", "tenants", "reservations", "poolsettings"], [*_READ, "create", "patch"]),
+        _rule(GROUP, ["gpunodes", "tenants", "reservations"], [*_READ, "create", "patch"]),
+        _rule(GROUP, ["poolsettings"], [*_READ, "create"]),
         _rule(GROUP, ["tenants/status", "reservations/status", "poolsettings/status"], ["patch"]),
     ],
     AGENT: [

@@ -22,7 +22,8 @@ _LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 def policies(controller: str, agent: str) -> list[Object]:
     """Every policy and its binding, for these two users (`system:serviceaccount:NAMESPACE:NAME`)."""
-    made = (_ledger(controller), _own_node(agent), _released_by(controller), _locked(controller), _net())
+    made = [_ledger(controller), _own_node(agent), _released_by(controller), _locked(controller), _net()]
+    made.append(_settings(controller))
     return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
 
 
@@ -40,6 +41,27 @@ def _own_node(agent: str) -> Object:
     mine = {"name": "an-agent", "expression": f"request.userInfo.username == '{agent}'"}
     on = (GROUP, ("gpunodes", "gpunodes/status"), ("CREATE", "UPDATE"))
     return _policy("own-node", on, [mine], [_rule(rule, message, "Forbidden")])
+
+
+def _settings(controller: str) -> Object:
+    """People say what they want, the controller what is in use."""
+    own = f"request.userInfo.username == '{controller}'"
+    status = "request.?subResource.orValue('')"
+    spec, before = "object.?spec.orValue({})", "(oldObject == null ? {} : oldObject.?spec.orValue({}))"
+    rules = [
+        _rule(
+            f"{status} != 'status' || {own}",
+            f"{WrittenByGpupoolAlone.code}: what is in use is written by gpupool's controller alone",
+            "Forbidden",
+        ),
+        _rule(
+            f"{status} == 'status' || !({own}) || {spec} == {before}",
+            f"{WrittenByGpupoolAlone.code}: what is wanted is people's to write",
+            "Forbidden",
+        ),
+    ]
+    on = (GROUP, ("poolsettings", "poolsettings/status"), ("CREATE", "UPDATE"))
+    return _policy("settings", on, [], rules)
 
 
 def _released_by(controller: str) -> Object:

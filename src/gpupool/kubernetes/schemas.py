@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpupool.kubernetes import names
+from gpupool.base.errors import BadOption
+from gpupool.kubernetes import names, settings
 from gpupool.kubernetes.objects import EntryState, Mode
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
+from gpupool.scheduling.policies import POLICIES
 
 Schema = dict[str, Any]
 
@@ -22,7 +24,7 @@ MOST_CARDS = 128
 
 def crds() -> list[Schema]:
     """Every definition, in the order in which they are installed."""
-    return [gpu_node(), tenant()]
+    return [gpu_node(), tenant(), pool_settings()]
 
 
 def gpu_node() -> Schema:
@@ -95,6 +97,54 @@ def tenant() -> Schema:
         ("In force", "string", ".status.conditions[?(@.type=='InForce')].status", 0),
     )
     return _definition("Tenant", "tenants", (), {**spec, "x-kubernetes-validations": rules}, status, columns)
+
+
+def pool_settings() -> Schema:
+    """`PoolSettings`: one, called `pool`. What is left out is as the programs were started."""
+    native = {
+        "rule": f"self.exists(name, name in ['{settings.NATIVE}', '{settings.ALL}'])",
+        "message": f"{BadOption.code}: gpupool's own words have nobody else to read them: add {settings.NATIVE}",
+    }
+    words: Schema = {"type": "string", "enum": list(settings.WORDS)}
+    parts: dict[str, Schema] = {
+        "policy": {"type": "string", "enum": list(POLICIES), "description": "the rule of placement"},
+        "dialects": {
+            **_list(words, len(settings.WORDS)),
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-validations": [native],
+            "description": "whose words admission takes; pods that ask in others are left alone",
+        },
+        "preemption": _object(
+            {
+                "enabled": {"type": "boolean", "description": "whether anybody is evicted for anybody"},
+                "reclaim": {"type": "boolean", "description": "whether borrowed quota is taken back by evicting"},
+                "protectedSeconds": {**_whole(settings.DAY), "description": "who runs for less is left alone"},
+                "perHour": {**_whole(100_000), "description": "so many of one tenant's pods at most"},
+            }
+        ),
+        "replaceSeconds": {
+            **_whole(settings.DAY),
+            "description": "a pod with cards that no node takes is deleted then, if it has an owner; 0: never",
+        },
+    }
+    status = _object(
+        {
+            "observedGeneration": _whole(),
+            "inUse": _object(parts),
+            "conditions": _list(_condition(), 8, keys=("type",)),
+        }
+    )
+    columns = (
+        ("Policy", "string", ".status.inUse.policy", 0),
+        ("Dialects", "string", ".status.inUse.dialects", 0),
+        ("Preemption", "boolean", ".status.inUse.preemption.enabled", 0),
+        ("In force", "string", ".status.conditions[?(@.type=='InForce')].status", 0),
+    )
+    only = {
+        "rule": f"self.metadata.name == '{settings.NAME}'",
+        "message": f"{BadOption.code}: there is one PoolSettings, and it is called {settings.NAME}",
+    }
+    return _definition("PoolSettings", "poolsettings", (), _object(parts), status, columns, (only,))
 
 
 # --- parts of ours ----------------------------------------------------------------------------
@@ -176,13 +226,17 @@ def _definition(
     spec: Schema,
     status: Schema,
     columns: tuple[tuple[str, str, str, int], ...],
+    rules: tuple[Schema, ...] = (),
 ) -> Schema:
     shown = [{"name": n, "type": t, "jsonPath": path, "priority": rank} for n, t, path, rank in columns]
+    whole: Schema = {"type": "object", "properties": {"spec": spec, "status": status}}
+    if rules:
+        whole["x-kubernetes-validations"] = list(rules)
     version = {
         "name": names.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}},
+        "schema": {"openAPIV3Schema": whole},
         "subresources": {"status": {}},
         "additionalPrinterColumns": shown,
     }
@@ -221,8 +275,9 @@ def _text(longest: int) -> Schema:
     return {"type": "string", "maxLength": longest}
 
 
-def _whole() -> Schema:
-    return {"type": "integer", "format": "int64", "minimum": 0}
+def _whole(most: int | None = None) -> Schema:
+    found: Schema = {"type": "integer", "format": "int64", "minimum": 0}
+    return found if most is None else {**found, "maximum": most}
 
 
 def _quantity() -> Schema:

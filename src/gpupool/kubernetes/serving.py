@@ -14,7 +14,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gpupool.base.errors import BadOption
-from gpupool.kubernetes.controller import Controller, Counts
+from gpupool.kubernetes.controller import Controller
+from gpupool.kubernetes.counts import Counts
 
 log = logging.getLogger(__name__)
 
@@ -73,19 +74,8 @@ class _Metrics(Collector):
             return
         for one in fields(Counts):
             yield CounterMetricFamily(
-                f"gpupool_controller_{one.name}", _SAID[one.name], value=getattr(controller.counts, one.name)
+                f"gpupool_controller_{one.name}", one.metadata["said"], value=getattr(controller.counts, one.name)
             )
         waiting = GaugeMetricFamily("gpupool_controller_waiting_pods", "managed pods without cards")
         waiting.add_metric([], len(controller.pool.queue))
         yield waiting
-
-
-_SAID = {
-    "cycles": "plans made",
-    "ledger_writes": "writes of a node's ledger",
-    "ledger_conflicts": "writes of a ledger that somebody else had changed",
-    "releases": "pods released to their node",
-    "evictions": "pods asked to leave for others",
-    "reason_writes": "conditions written that say why a pod waits",
-    "capacity_writes": "writes of what a node has",
-}

@@ -37,11 +37,14 @@ class Stuck:
     """`seconds` is a monotonic clock; nobody is deleted where `grace` is 0."""
 
     def __init__(self, seconds: Callable[[], float], grace: float, tell: float = TELL_SECONDS) -> None:
-        self._seconds, self._grace = seconds, grace
-        self._tell = min(tell, grace) if grace else tell
+        self._seconds, self.grace, self._tell_after = seconds, grace, tell
         self._since: dict[str, float] = {}
         self._told: set[str] = set()
         self._owners: dict[str, _Owner] = {}
+
+    @property
+    def _tell(self) -> float:
+        return min(self._tell_after, self.grace) if self.grace else self._tell_after
 
     def due(self, pool: Pool) -> Due:
         """Who is due now; each is told of once, and deleted as often as it takes."""
@@ -60,14 +63,14 @@ class Stuck:
         now = self._seconds()
         for owner in {pod.owner for pod in pods}:
             known = self._owners.get(owner)
-            wait = min(MOST_SECONDS, 2 * (known.wait if known else self._grace))
-            self._owners[owner] = _Owner(max(wait, self._grace), now)
+            wait = min(MOST_SECONDS, 2 * (known.wait if known else self.grace))
+            self._owners[owner] = _Owner(max(wait, self.grace), now)
 
     def next_look(self, pool: Pool) -> float | None:
         """Seconds until somebody is due; None where nobody is looked at."""
         tell = [self._tell - self._age(uid) for uid in self._since if uid not in self._told]
         pods = (pool.pods.get(uid) for uid in self._since)
-        delete = [self._left(pod) for pod in pods if pod is not None and pod.owner and pod.refusal and self._grace]
+        delete = [self._left(pod) for pod in pods if pod is not None and pod.owner and pod.refusal and self.grace]
         return min([*tell, *delete], default=None)
 
     def _age(self, uid: str) -> float:
@@ -75,10 +78,10 @@ class Stuck:
 
     def _left(self, pod: Pod) -> float:
         """Seconds until it is deleted."""
-        if not self._grace:
+        if not self.grace:
             return float("inf")
         known = self._owners.get(pod.owner)
-        return (known.wait if known else self._grace) - self._age(pod.uid)
+        return (known.wait if known else self.grace) - self._age(pod.uid)
 
 
 def sentence(pod: Pod, node: str, grace: float) -> str:

@@ -28,6 +28,7 @@ from gpupool.kubernetes.certificates import Certificates, renewed
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
 from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.watch import keep
 
@@ -65,12 +66,12 @@ class Place:
 class Webhook:
     """One replica."""
 
-    def __init__(self, api: KubeApi, place: Place, dialects: frozenset[str] | None) -> None:
-        self._api, self._place, self._dialects = api, place, dialects
+    def __init__(self, api: KubeApi, place: Place, settings: Settings) -> None:
+        self._api, self._place, self._settings = api, place, PoolSettings(settings)
         self._pool = Pool()
         self._cluster: Cluster | None = None
         self._tenants = Tenants()
-        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants")}
+        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings")}
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._served = ""
 
@@ -80,6 +81,7 @@ class Webhook:
             tasks.create_task(keep(self._api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
             tasks.create_task(keep(self._api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
             tasks.create_task(keep(self._api, TENANTS, self._note_tenant, self._note_tenants_listed))
+            tasks.create_task(keep(self._api, SETTINGS, self._note_settings, self._lists["settings"].set))
             await self._look_after()
             tasks.create_task(self._serve())
             tasks.create_task(self._renew())
@@ -114,8 +116,9 @@ class Webhook:
         if self._cluster is None and all(listed.is_set() for listed in self._lists.values()):
             cards = self._pool.snapshot().cards
             tenants = self._pool.tenant_of
-            self._cluster = Cluster(cards, dialects=self._dialects, tenant_of=tenants, quotas=self._pool.quotas)
-        return self._cluster or Cluster(dialects=self._dialects)
+            taken = self._settings.in_use.taken
+            self._cluster = Cluster(cards, dialects=taken, tenant_of=tenants, quotas=self._pool.quotas)
+        return self._cluster or Cluster(dialects=self._settings.in_use.taken)
 
     def _note_node(self, found: dict[str, Any], gone: bool) -> None:
         name = found["metadata"]["name"]
@@ -132,6 +135,10 @@ class Webhook:
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
         self._tenants.note(found, gone)
         self._settle()
+
+    def _note_settings(self, found: dict[str, Any], gone: bool) -> None:
+        if self._settings.note(found, gone):
+            self._cluster = None
 
     def _note_tenants_listed(self) -> None:
         self._tenants.synced()

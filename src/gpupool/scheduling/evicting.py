@@ -59,7 +59,7 @@ class Evicting:
         if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
             return False
         if not self._covered(waiting, asked):
-            if back := self._preemptor.take_back(claimant, self._back(waiting, asked)):
+            if self.rules.reclaims and (back := self._preemptor.take_back(claimant, self._back(waiting, asked))):
                 self._note(claimant, back)
                 return True
             self._vain.add(vain)
@@ -138,7 +138,7 @@ class Evicting:
             beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
             lower = [one for one in lower if one.tenant in beside or all(job.job in borrowed for job in one.jobs)]
         yield lower
-        if not quotas.tree.resources:
+        if not (quotas.tree.resources and self.rules.reclaims):
             return
         back = self._back(waiting, asked)
         for count in _doubled(len(back)):

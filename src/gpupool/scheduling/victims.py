@@ -24,6 +24,8 @@ class PreemptionRules:
     """
 
     enabled: bool = True
+    reclaims: bool = True
+    """Whether borrowed quota is taken back by evicting who runs on it; else its owner waits for their ends."""
     grace_s: int = 60
     per_hour: int | None = 60
     """Of one tenant's jobs; None is no limit."""

@@ -5,9 +5,10 @@ import datetime
 import ipaddress
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -67,8 +68,8 @@ class Authority:
         user = {"client-certificate-data": _encoded(pair.certificate), "client-key-data": _encoded(pair.key)}
         return self.kubeconfig_of(file, user)
 
-    def kubeconfig_of(self, file: str, user: dict[str, str]) -> Path:
-        """A kubeconfig for credentials of any kind: a certificate, or `{"token": …}`."""
+    def kubeconfig_of(self, file: str, user: Mapping[str, Any]) -> Path:
+        """A kubeconfig for credentials of any kind: a certificate, `{"token": …}`, or `{"exec": …}`."""
         server = f"https://127.0.0.1:{self._directory.port('api')}"
         cluster = {"server": server, "certificate-authority-data": _encoded(self.root.certificate)}
         content = {

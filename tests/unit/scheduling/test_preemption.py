@@ -214,6 +214,11 @@ def test_rules_can_forbid_it_altogether() -> None:
     assert evicted(asked(one_each(cards("1xH200"), 1), URGENT), enabled=False) == []
 
 
+def test_rules_can_forbid_taking_back_alone() -> None:
+    assert evicted(_borrowers(1), reclaims=False) == []
+    assert evicted(asked(one_each(cards("1xH200"), 1), URGENT), reclaims=False) == ["old-0"]
+
+
 def test_the_plan_says_when_the_seats_will_be_free() -> None:
     before = asked(one_each(cards("1xH200"), 1), URGENT)
     start = plan(before, grace_s=30).starts[URGENT.key]
@@ -282,6 +287,7 @@ def test_what_siblings_borrowed_of_a_full_cohort_is_taken_back_though_cards_are_
     lab = {"lab": Branch(None, tenant(4000).quota)}
     full = replace(before, cards=pool[0], running=pool[1], tenants=views, cohorts=lab)
     assert evicted(full) == ["old-3"]
+    assert evicted(full, reclaims=False) == []
     assert evicted(replace(full, tenants=views | {"nlp": replace(views["nlp"], quota=tenant(0, None).quota)})) == []
 
 

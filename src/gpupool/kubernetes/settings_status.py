@@ -1,0 +1,66 @@
+"""What `kubectl get poolsettings` shows: everything that is in use, and whether what the object says is.
+
+Where there is no object, an empty one is made, so that there is always one to look at and to edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.kubernetes import names
+from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
+from gpupool.kubernetes.settings import NAME, SETTINGS, PoolSettings
+from gpupool.kubernetes.tenant_status import condition
+
+log = logging.getLogger(__name__)
+
+
+class SettingsStatus:
+    """`now_ns` is the wall clock, for people to read."""
+
+    def __init__(self, api: KubeApi, settings: PoolSettings, now_ns: Callable[[], int]) -> None:
+        self._api, self._settings, self._now_ns = api, settings, now_ns
+        self.wake = asyncio.Event()
+        """The object was heard of, or the list of them was."""
+
+    async def run(self) -> None:
+        """Writes what is due; until it is cancelled."""
+        pause = Pause()
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            try:
+                await self._write()
+                pause.reset()
+            except ApiRefused as error:
+                if not (error.conflict or error.gone):  # else the watch tells of it
+                    log.warning("the status of the pool's settings is refused: %s", error)
+            except GpupoolError as error:
+                log.warning("the status of the pool's settings is written later: %s", error)
+                await pause.wait()
+                self.wake.set()
+
+    async def _write(self) -> None:
+        known = self._settings.known
+        if known is None:
+            await self._api.create(SETTINGS, empty())
+        elif (status := self._wanted()) != (known.get("status") or {}):
+            patch = [{"op": "add", "path": "/status", "value": status}]
+            await self._api.patch(f"{SETTINGS}/{NAME}/status", patch, JSON_PATCH)
+
+    def _wanted(self) -> dict[str, Any]:
+        known = self._settings.known or {}
+        return {
+            "observedGeneration": known["metadata"].get("generation", 0),
+            "inUse": self._settings.in_use.to_json(),
+            "conditions": [condition(self._settings.refusal, known.get("status") or {}, self._now_ns())],
+        }
+
+
+def empty() -> dict[str, Any]:
+    """An object that changes nothing."""
+    return {"apiVersion": names.API_VERSION, "kind": "PoolSettings", "metadata": {"name": NAME}, "spec": {}}
