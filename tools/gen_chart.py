@@ -6,14 +6,17 @@ is helm's to make (`--create-namespace`).
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from gpupool.kubernetes import install
+from gpupool.kubernetes import install, schemas
 
-FOLDER = Path(__file__).parent.parent / "deploy" / "helm" / "gpupool" / "files"
+CHART = Path(__file__).parent.parent / "deploy" / "helm" / "gpupool"
+VALUES = "values.schema.json"
 NAMESPACE = "THE-NAMESPACE-OF-THE-RELEASE"
 MADE = "# Made by `make docs` from gpupool/kubernetes/install.py; change that instead.\n"
 
@@ -21,20 +24,40 @@ MADE = "# Made by `make docs` from gpupool/kubernetes/install.py; change that in
 def files() -> dict[str, str]:
     """By name what the chart's files say; the webhook's configuration goes with the webhook."""
     objects = [made for made in install.objects(NAMESPACE) if made["kind"] != "Namespace"]
-    parts = {"objects.yaml": objects, "webhook.yaml": [install.webhook(NAMESPACE)]}
-    return {name: MADE + yaml.safe_dump_all(made, sort_keys=False) for name, made in parts.items()}
+    parts = {"files/objects.yaml": objects, "files/webhook.yaml": [install.webhook(NAMESPACE)]}
+    made = {name: MADE + yaml.safe_dump_all(made, sort_keys=False) for name, made in parts.items()}
+    return {**made, VALUES: _values()}
+
+
+def _values() -> str:
+    """The values' schema, written by hand but for the settings, which are those of a PoolSettings object."""
+    schema = json.loads((CHART / VALUES).read_text())
+    (version,) = schemas.pool_settings()["spec"]["versions"]
+    schema["properties"]["settings"] = _closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _closed(part: Any) -> Any:
+    """As JSON Schema has it: without Kubernetes' own words, and a property that is not named is refused."""
+    if isinstance(part, list):
+        return [_closed(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    closed = {"additionalProperties": False} if "properties" in part else {}
+    kept = {name: _closed(one) for name, one in part.items() if not name.startswith("x-kubernetes-")}
+    return kept | closed
 
 
 def main(words: list[str]) -> int:
     """Write them; with --check say whether that would change anything."""
     made = files()
     if "--check" in words:
-        stale = [name for name, text in made.items() if (FOLDER / name).read_text() != text]
+        stale = [name for name, text in made.items() if (CHART / name).read_text() != text]
         if stale:
             sys.stderr.write(f"{', '.join(stale)} of the chart: run `make docs`\n")
         return 1 if stale else 0
     for name, text in made.items():
-        (FOLDER / name).write_text(text)
+        (CHART / name).write_text(text)
     return 0
 
 

@@ -67,8 +67,9 @@ def test_it_makes_what_install_makes(helm: str) -> None:
     assert chart.pop(named(webhook)) == webhook
     programs = {("Deployment", install.CONTROLLER), ("Deployment", install.WEBHOOK), ("DaemonSet", install.AGENT)}
     service = {("Service", install.WEBHOOK)}
+    budgets = {("PodDisruptionBudget", install.CONTROLLER), ("PodDisruptionBudget", install.WEBHOOK)}
     hook = {(kind, "gpupool-uninstall") for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
-    assert set(chart) == programs | service | hook
+    assert set(chart) == programs | service | budgets | hook
 
 
 def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:
@@ -85,18 +86,120 @@ def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:
     assert plugin["command"][-1] == slots.__name__
 
 
-def test_values_come_where_people_expect_them(helm: str, tmp_path: Path) -> None:
-    values = {
+VALUES = {
+    "registry": {
         "image": {"registry": "registry.local:5000", "tag": "dev"},
         "imagePullSecrets": [{"name": "secret"}],
         "agent": {"nodeSelector": {"card": "yes"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
-    }
+    },
+    "parent": {
+        "global": {"imageRegistry": "mirror.bank", "imagePullSecrets": [{"name": "of-all"}]},
+        "image": {"digest": f"sha256:{'a' * 64}"},
+        "imagePullSecrets": [{"name": "mine"}],
+    },
+    "small": {
+        "controller": {"replicas": 1, "podDisruptionBudget": {"enabled": False}, "priorityClassName": ""},
+        "webhook": {"replicas": 1, "podDisruptionBudget": {"enabled": False}},
+        "settings": {"dialects": ["native", "hami"]},
+        "agent": {"sim": "4xL40S"},
+        "uninstall": {"ungate": False},
+    },
+    "hosts": {
+        "apiServer": {"host": "10.0.0.1", "port": 6443},
+        "webhook": {"hostNetwork": True, "port": 10443, "podAnnotations": {"note": "mine"}},
+        "controller": {"extraArgs": ["--alone"], "podLabels": {"team": "ml"}},
+        "settings": {"policy": "binpack", "replaceSeconds": 0},
+        "agent": {"kubeletDir": "/data/kubelet", "slots": 64, "priorityClassName": "mine"},
+    },
+}
+
+
+@pytest.fixture(params=VALUES)
+def values(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """(name, file)."""
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(values))
-    spec = one(helm, "DaemonSet", install.AGENT, "-f", str(file))["spec"]["template"]["spec"]
-    assert {each["image"] for each in spec["containers"]} == {"registry.local:5000/gpupool/gpupool:dev"}
-    assert (spec["imagePullSecrets"], spec["nodeSelector"]) == ([{"name": "secret"}], {"card": "yes"})
-    assert spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    file.write_text(yaml.safe_dump(VALUES[request.param]))
+    return request.param, str(file)
+
+
+def programs(helm: str, file: str) -> dict[str, dict[str, Any]]:
+    """By name, the pods of what is not there once."""
+    kinds = ("Deployment", "DaemonSet", "Job")
+    made = [one for one in rendered(helm, "-f", file) if one["kind"] in kinds]
+    return {one["metadata"]["name"]: one["spec"]["template"] for one in made}
+
+
+def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(helm: str, values: tuple[str, str]) -> None:
+    name, file = values
+    assert "0 chart(s) failed" in ran(helm, "lint", "--strict", str(CHART), "-f", file)
+    pods = programs(helm, file)
+    specs = [pod["spec"] for pod in pods.values()]
+    images = {container["image"] for spec in specs for container in spec["containers"]}
+    secrets = [spec.get("imagePullSecrets") for spec in specs]
+    for part in (install.CONTROLLER, install.WEBHOOK, install.AGENT):
+        parts._parser().parse_args(pods[part]["spec"]["containers"][0]["args"])
+    controller, webhook, agent = (pods[one]["spec"] for one in (install.CONTROLLER, install.WEBHOOK, install.AGENT))
+    if name == "registry":
+        assert images == {"registry.local:5000/gpupool/gpupool:dev"}
+        assert secrets == [[{"name": "secret"}]] * 4
+        assert (agent["nodeSelector"], agent["tolerations"]) == (
+            {"card": "yes"},
+            [{"key": "gpu", "operator": "Exists"}],
+        )
+    elif name == "parent":
+        assert images == {f"mirror.bank/gpupool/gpupool@sha256:{'a' * 64}"}
+        assert secrets == [[{"name": "mine"}, {"name": "of-all"}]] * 4
+    elif name == "small":
+        assert "priorityClassName" not in controller
+        assert not [one for one in rendered(helm, "-f", file) if one["kind"] in ("PodDisruptionBudget", "Job")]
+    else:
+        (told,) = {str(container["env"]) for spec in (controller, webhook) for container in spec["containers"]}
+        assert "10.0.0.1" in told
+        assert {one["name"]: one.get("value") for one in agent["containers"][0]["env"]}[HOST] == "10.0.0.1"
+        assert (webhook["hostNetwork"], webhook["containers"][0]["ports"][0]["containerPort"]) == (True, 10443)
+        assert "--alone" in controller["containers"][0]["args"]
+        assert pods[install.CONTROLLER]["metadata"]["labels"]["team"] == "ml"
+        assert pods[install.WEBHOOK]["metadata"]["annotations"] == {"note": "mine"}
+        folders = {one["hostPath"]["path"] for one in agent["volumes"]}
+        assert folders >= {"/data/kubelet/pod-resources", "/var/lib/kubelet/device-plugins"}
+        assert agent["priorityClassName"] == "mine"
+
+
+HOST = "KUBERNETES_SERVICE_HOST"
+
+
+def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(helm: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("{}")
+    pods = programs(helm, str(empty))
+    for name in (install.CONTROLLER, install.WEBHOOK, "gpupool-uninstall"):
+        (container,) = pods[name]["spec"]["containers"]
+        assert container["securityContext"]["runAsNonRoot"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["limits"]["memory"]
+    for container in pods[install.AGENT]["spec"]["containers"]:
+        assert container["securityContext"] == {"privileged": True, "runAsUser": 0}  # the image's user is nobody's
+    assert "--sim" not in str(pods[install.AGENT])
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("agnet.sim=4xL40S", "agnet"),
+        ("agent.slot=3", "slot"),
+        ("controller.replicas=0", "replicas"),
+        ("settings.dialects={natve}", "dialects"),
+        ("settings.polcy=binpack", "polcy"),
+        ("image.digest=latest", "digest"),
+        ("agent.cdiDir=cdi", "cdiDir"),
+    ],
+)
+def test_a_value_that_is_misspelt_or_makes_no_sense_is_refused(helm: str, word: str, why: str) -> None:
+    command = (helm, "template", "gpupool", str(CHART), "--set", word)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+    assert why in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +209,22 @@ def own_cluster() -> Iterator[Cluster]:
         running.simulate_nodes(2, prefix="cards")
         running.admin().until("/api/v1/namespaces/default/serviceaccounts/default", bool)
         yield running
+
+
+def test_the_notes_say_what_comes_next(helm: str, own_cluster: Cluster) -> None:
+    config = ("--kubeconfig", str(own_cluster.kubeconfig))
+
+    def notes(*words: str) -> str:
+        command = (helm, "install", "gpupool", str(CHART), "-n", SPACE, "--dry-run=client", *words, *config)
+        return ran(*command).partition("NOTES:")[2]
+
+    plain = notes()
+    assert "kubectl gpupool adopt NODE --dry-run" in plain
+    assert f"doctor --pool-namespace {SPACE}" in plain
+    assert "simulated" not in plain
+    more = notes("--set", "agent.sim=4xL40S,uninstall.ungate=false,webhook.replicas=1")
+    for said in ("simulated (4xL40S", "would leave pods at the gate", "One replica of the webhook"):
+        assert said in more
 
 
 def test_an_install_schedules_its_pods_and_its_account_for_uninstalling_may_do_that(
