@@ -134,13 +134,17 @@ def test_a_pod_that_its_owner_makes_anew_is_handed_back(pool: ClusterPool, own_c
     people = People(own_cluster.kubeconfig)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
     owned_by = pool.admin.create("/api/v1/namespaces/default/configmaps", owner)["metadata"]
-    made = fresh(pod("owned", TOO_MUCH))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owned_by["uid"], "controller": True}
-    made["metadata"]["ownerReferences"] = [reference]
-    pool.admin.create(PODS, made)
+    for name, direct in (("owned", False), ("owned-direct", True)):
+        made = fresh(pod(name, TOO_MUCH, direct=direct))
+        made["metadata"]["ownerReferences"] = [reference]
+        pool.admin.create(PODS, made)
     pool.admin.create(PODS, fresh(pod("bare", TOO_MUCH)))
-    people.ok("uninstall", "--yes")
-    assert pool.admin.find(f"{PODS}/owned") is None
+    pool.admin.create(PODS, fresh(pod("bare-direct", TOO_MUCH, direct=True)))
+    assert "would leave default/bare-direct, which nobody would bind" in people.ok("uninstall", "--dry-run")
+    assert "nobody binds default/bare-direct any more" in people.ok("uninstall", "--yes")
+    for name in ("owned", "owned-direct"):
+        assert pool.admin.find(f"{PODS}/{name}") is None
     assert pool.admin.get(f"{PODS}/bare")["spec"].get("schedulingGates") is None
     nothing_is_left(pool)
     clean(pool.admin)

@@ -30,9 +30,12 @@ def pod(
     *,
     namespace: str = "default",
     spec: dict[str, Any] | None = None,
+    direct: bool = False,
     **hints: Any,
 ) -> dict[str, Any]:
     """A gated pod in the normal form; `containers` are what each claims: one of 0.3 GPU and 8 GiB if left out.
+
+    `direct`: one that the controller binds.
 
     `hints` are what is claimed of the whole pod: `gang`, `within`, `preemptible`.
     """
@@ -45,6 +48,7 @@ def pod(
         }
         for each, one in asked.items()
     ]
+    waits = {"schedulerName": names.DIRECT} if direct else {"schedulingGates": [{"name": names.GATE}]}
     claims = [{"container": each, "kind": "app", **one} for each, one in asked.items()]
     return {
         "apiVersion": "v1",
@@ -58,7 +62,7 @@ def pod(
             "labels": {names.MANAGED: "true"},
             "annotations": {names.CLAIM: json.dumps({"containers": claims, "pod": hints})},
         },
-        "spec": {"containers": made, "schedulingGates": [{"name": names.GATE}], **(spec or {})},
+        "spec": {"containers": made, **waits, **(spec or {})},
     }
 
 

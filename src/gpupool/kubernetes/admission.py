@@ -19,7 +19,7 @@ from gpupool.dialects.facts import UNKNOWN, NodeFacts
 from gpupool.dialects.reading import understand
 from gpupool.dialects.shapes import shape_of
 from gpupool.dialects.writing import admitted
-from gpupool.kubernetes import names
+from gpupool.kubernetes import direct, names
 from gpupool.model.quota import UNLIMITED, Amount, Quota
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.snapshot import Cards, TenantView
@@ -37,6 +37,8 @@ class Cluster:
     """Names of dialects that are taken; None is all. A pod that asks in another is left to whom it was written for."""
     tenant_of: Mapping[str, str] | None = None
     quotas: Mapping[str, Quota] | None = None
+    direct: bool = False
+    """Whether pods that qualify are left to the controller to bind."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,17 @@ class Decision:
 
 def decide(pod: Json, namespace: str, cluster: Cluster) -> Decision:
     """Raises BadManifest, Refused: the classes of `dialects` and of admission on one machine."""
-    claim = understand(pod, cluster.facts)
+    free = direct.set_free(pod)
+    claim = understand(free, cluster.facts)
     said = {name for one in claim.containers for name in one.dialects}
     if not said or (cluster.dialects is not None and not said <= cluster.dialects):
         return Decision(dict(pod))
     _kept(claim)
     _could_ever(claim, namespace, cluster)
-    made = admitted(pod, claim)
+    made = admitted(free, claim)
     made["metadata"].setdefault("labels", {})[names.MANAGED] = "true"
+    if cluster.direct and direct.qualifies(made):
+        return Decision(direct.made(made), (*claim.guesses, *claim.notes))
     gates = [gate for gate in made["spec"].get("schedulingGates") or () if gate.get("name") != names.GATE]
     made["spec"]["schedulingGates"] = [*gates, {"name": names.GATE}]
     return Decision(made, (*claim.guesses, *claim.notes))

@@ -17,7 +17,18 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
-from gpupool.kubernetes import bookkeeping, capacities, evicting, gangs, ledger, names, placing, replacing, terms
+from gpupool.kubernetes import (
+    bookkeeping,
+    capacities,
+    direct,
+    evicting,
+    gangs,
+    ledger,
+    names,
+    placing,
+    replacing,
+    terms,
+)
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.holding import Holding
@@ -49,12 +60,7 @@ log = logging.getLogger(__name__)
 class Controller:
     """One leader. `now_ns` is the wall clock in nanoseconds since the epoch."""
 
-    def __init__(
-        self,
-        api: KubeApi,
-        now_ns: Callable[[], int],
-        settings: Settings | None = None,
-    ) -> None:
+    def __init__(self, api: KubeApi, now_ns: Callable[[], int], settings: Settings | None = None) -> None:
         self.api, self._now_ns = api, now_ns
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
@@ -68,8 +74,8 @@ class Controller:
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
-        self._settings_status = SettingsStatus(api, self.settings, now_ns)
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
+        self._settings_status = SettingsStatus(api, self.settings, self._lists["settings"], now_ns)
 
     async def run(self) -> None:
         """Until it is cancelled, or a watch fails in a way that nobody thought of."""
@@ -77,7 +83,7 @@ class Controller:
             tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
             tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
             tasks.create_task(keep(self.api, TENANTS, self._note_tenant, self._note_tenants_listed))
-            tasks.create_task(keep(self.api, SETTINGS, self._note_settings, self._note_settings_listed))
+            tasks.create_task(keep(self.api, SETTINGS, self._note_settings, self._lists["settings"].set))
             tasks.create_task(
                 keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
             )
@@ -144,10 +150,6 @@ class Controller:
             self.pool.policy, self._stuck.grace = now.policy, now.replace_seconds
             self._wake.set()
         self._settings_status.wake.set()
-
-    def _note_settings_listed(self) -> None:
-        self._settings_status.wake.set()
-        self._lists["settings"].set()
 
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
@@ -283,9 +285,9 @@ class Controller:
     async def _let_go(self, uid: str, found: list[tuple[str, Entry]]) -> None:
         raw, node = self._raw[uid], found[0][0]
         pod = self.pool.pods[uid]
-        body = terms.release(raw, node, placing.told(node, [entry for _, entry in found]))
+        told = placing.told(node, [entry for _, entry in found])
         try:
-            now = await self.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
+            now = await (direct.bind if pod.direct else terms.let_go)(self.api, raw, node, told)
         except ApiRefused as error:
             if error.conflict or error.gone:
                 return  # the watch tells what it has become

@@ -75,6 +75,7 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule("", ["nodes/status"], ["patch"]),
         _rule("", ["pods"], [*_READ, "patch", "delete"]),
         _rule("", ["pods/status"], ["patch"]),
+        _rule("", ["pods/binding"], ["create"]),
         _rule("", ["pods/eviction"], ["create"]),
         _rule("", ["namespaces", "persistentvolumeclaims", "persistentvolumes"], _READ),
         _rule("", ["events"], ["create", "patch"]),

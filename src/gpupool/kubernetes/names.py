@@ -12,6 +12,8 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 GATE: Final = f"{GROUP}/placement"
 """The scheduling gate of a pod that has no cards yet."""
+DIRECT: Final = f"{GROUP}/direct"
+"""As `schedulerName`: a pod that has no gate, and that the controller binds when it has its cards."""
 MANAGED: Final = f"{GROUP}/managed"
 """Label of every pod that went through our admission; the controller watches these alone."""
 GPU_MILLI: Final = native.MILLI

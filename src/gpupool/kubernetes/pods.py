@@ -49,6 +49,9 @@ class Pod:
     constraint: Constraint
     node: str = ""
     gated: bool = True
+    """It was not let go: it wears our gate, or is direct and not bound."""
+    direct: bool = False
+    """The controller binds it."""
     ended: bool = False
     deleting: bool = False
     priority: int = 0
@@ -84,6 +87,7 @@ def read_pod(pod: Json) -> Pod:
     """The pod as the API server has it. Never raises for what a tenant wrote: `problem` says what is wrong."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     cpu, memory = requests(spec)
+    direct = spec.get("schedulerName") == names.DIRECT
     found = Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -94,7 +98,9 @@ def read_pod(pod: Json) -> Pod:
         host_bytes=memory,
         constraint=Constraint.of(spec),
         node=spec.get("nodeName") or "",
-        gated=any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
+        gated=(direct and not spec.get("nodeName"))
+        or any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
+        direct=direct,
         ended=status.get("phase") in ENDED,
         deleting=meta.get("deletionTimestamp") is not None,
         priority=spec.get("priority") or 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpupool.base.errors import PastAdmission, WrittenByGpupoolAlone
-from gpupool.kubernetes import names
+from gpupool.kubernetes import direct, names
 from gpupool.kubernetes.names import GROUP
 
 Object = dict[str, Any]
@@ -98,13 +98,19 @@ def _net() -> Object:
         f"(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, "
         f"c.?resources.?limits.orValue({{}}).exists(name, name.startsWith('{GROUP}/')))"
     )
-    rule = f"{_gated('object')} && object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
+    rule = f"({_gated('object')} != {_direct()}) && object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
     message = (
         f"{PastAdmission.code}: this pod asks for cards and did not go through gpupool's admission; "
         "is its webhook there? kubectl gpupool doctor"
     )
     on = ("", ("pods",), ("CREATE",))
-    return _policy("net", on, [{"name": "asks", "expression": asks}], [_rule(rule, message, "Invalid")])
+    alone = (
+        f"!{_direct()} || (({asks}) && object.metadata.?annotations.orValue({{}}).exists(key, key == '{names.CLAIM}')"
+        f" && {direct.condition()})"
+    )
+    by_hand = f"{PastAdmission.code}: schedulerName {names.DIRECT} is given by gpupool's admission alone: leave it out"
+    rules = [_rule(alone, by_hand, "Invalid"), _rule(rule, message, "Invalid")]
+    return _policy("net", on, [{"name": "asks", "expression": f"{asks} || {_direct()}"}], rules)
 
 
 # --- words of CEL -----------------------------------------------------------------------------
@@ -116,6 +122,10 @@ def _entries(of: str) -> str:
 
 def _gated(of: str) -> str:
     return f"{of}.spec.?schedulingGates.orValue([]).exists(g, g.name == '{names.GATE}')"
+
+
+def _direct() -> str:
+    return f"(object.spec.?schedulerName.orValue('') == '{names.DIRECT}')"
 
 
 def _note(of: str, key: str) -> str:

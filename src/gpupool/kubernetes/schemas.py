@@ -108,6 +108,10 @@ def pool_settings() -> Schema:
     words: Schema = {"type": "string", "enum": list(settings.WORDS)}
     parts: dict[str, Schema] = {
         "policy": {"type": "string", "enum": list(POLICIES), "description": "the rule of placement"},
+        "direct": {
+            "type": "boolean",
+            "description": "pods with nothing but cards, processors and memory to be placed by are bound by gpupool",
+        },
         "dialects": {
             **_list(words, len(settings.WORDS)),
             "x-kubernetes-list-type": "set",
@@ -136,6 +140,7 @@ def pool_settings() -> Schema:
     )
     columns = (
         ("Policy", "string", ".status.inUse.policy", 0),
+        ("Direct", "boolean", ".status.inUse.direct", 0),
         ("Dialects", "string", ".status.inUse.dialects", 0),
         ("Preemption", "boolean", ".status.inUse.preemption.enabled", 0),
         ("In force", "string", ".status.conditions[?(@.type=='InForce')].status", 0),

@@ -34,6 +34,8 @@ class Settings:
 
     policy: str = policies.DEFAULT
     """Rule of placement."""
+    direct: bool = False
+    """Whether pods that have nothing but cards, processors and memory to be placed by are bound by the controller."""
     dialects: frozenset[str] = frozenset({NATIVE})
     """Whose words admission takes; `all` stands for everybody's."""
     preemption: PreemptionRules = GENTLE
@@ -52,13 +54,14 @@ class Settings:
         policies.named(spec.get("policy", base.policy))
         preemption = replace(
             base.preemption,
-            enabled=rules.get("enabled", base.preemption.enabled),
-            reclaims=rules.get("reclaim", base.preemption.reclaims),
+            enabled=_truth(rules, "enabled", base.preemption.enabled),
+            reclaims=_truth(rules, "reclaim", base.preemption.reclaims),
             protected_s=_number(rules, "protectedSeconds", base.preemption.protected_s, DAY),
             per_hour=_number(rules, "perHour", base.preemption.per_hour, 100_000),
         )
         return cls(
             policy=spec.get("policy", base.policy),
+            direct=_truth(spec, "direct", base.direct),
             dialects=_dialects(spec["dialects"]) if "dialects" in spec else base.dialects,
             preemption=preemption,
             replace_seconds=_number(spec, "replaceSeconds", base.replace_seconds, DAY),
@@ -68,6 +71,7 @@ class Settings:
         rules = self.preemption
         return {
             "policy": self.policy,
+            "direct": self.direct,
             "dialects": sorted(self.dialects),
             "preemption": {
                 "enabled": rules.enabled,
@@ -96,6 +100,13 @@ def _number(spec: Json, name: str, default: int | None, most: int) -> Any:
     found = spec.get(name, default)
     if found is not None and (isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most):
         raise BadOption(f"{name} is {found!r}, and has to be a whole number from 0 to {most}")
+    return found
+
+
+def _truth(spec: Json, name: str, default: bool) -> bool:
+    found = spec.get(name, default)
+    if not isinstance(found, bool):
+        raise BadOption(f"{name} is {found!r}, and has to be true or false")
     return found
 
 

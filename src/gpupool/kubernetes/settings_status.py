@@ -20,16 +20,18 @@ log = logging.getLogger(__name__)
 
 
 class SettingsStatus:
-    """`now_ns` is the wall clock, for people to read."""
+    """`now_ns` is the wall clock, for people to read; before `listed` it is not known whether there is an object."""
 
-    def __init__(self, api: KubeApi, settings: PoolSettings, now_ns: Callable[[], int]) -> None:
-        self._api, self._settings, self._now_ns = api, settings, now_ns
+    def __init__(self, api: KubeApi, settings: PoolSettings, listed: asyncio.Event, now_ns: Callable[[], int]) -> None:
+        self._api, self._settings, self._listed, self._now_ns = api, settings, listed, now_ns
         self.wake = asyncio.Event()
-        """The object was heard of, or the list of them was."""
+        """The object was heard of."""
 
     async def run(self) -> None:
         """Writes what is due; until it is cancelled."""
         pause = Pause()
+        await self._listed.wait()
+        self.wake.set()
         while True:
             await self.wake.wait()
             self.wake.clear()

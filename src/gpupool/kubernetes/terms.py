@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupool.kubernetes import names
+from gpupool.kubernetes.api import KubeApi
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -42,3 +43,10 @@ def release(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -
         "metadata": {"resourceVersion": meta["resourceVersion"], "annotations": dict(annotations)},
         "spec": {"schedulingGates": gates or None, "affinity": pinned(spec.get("affinity"), node)},
     }
+
+
+async def let_go(api: KubeApi, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Release it: the pod as it is then. Raises ApiRefused: a conflict where it has changed since it was read."""
+    meta = pod["metadata"]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+    return await api.patch(path, release(pod, node, annotations))

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 PER_SECOND = 20.0
 AGAIN_SECONDS = 30.0
-GATED, UNSCHEDULABLE = "SchedulingGated", "Unschedulable"
+GATED, WAITS, UNSCHEDULABLE = "SchedulingGated", "WaitsForCards", "Unschedulable"
+"""The second is the first one of a pod that has no gate."""
 _A_NODE_WOULD_HELP = frozenset(
     {Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.TOO_FEW_CARDS, Reason.CPU, Reason.HOST_MEMORY, Reason.GANG}
 )
@@ -69,6 +70,7 @@ class Reasons:
 
     def _say(self, pod: Pod, reason: str, sentence: str) -> None:
         now = asyncio.get_running_loop().time()
+        reason = WAITS if pod.direct and reason == GATED else reason
         told = self._told.get(pod.uid)
         if told is not None and told[0] == reason and (told[1] == sentence or now - told[2] < AGAIN_SECONDS):
             self._due.pop(pod.uid, None)
@@ -91,18 +93,24 @@ class Reasons:
         self._told[pod.uid] = reason, sentence, asyncio.get_running_loop().time()
         self._counts.reason_writes += 1
         try:
-            await self._api.patch(path, condition(pod.uid, reason, sentence), "application/strategic-merge-patch+json")
+            await self._api.patch(path, condition(pod, reason, sentence), "application/strategic-merge-patch+json")
         except ApiRefused as error:
             log.debug("%s/%s: %s", pod.namespace, pod.name, error)  # it is gone, or another of its name is there
+            if pod.direct and error.conflict:  # or it has changed: the next round says it of what it is then
+                self._told.pop(pod.uid, None)
         except GpupoolError as error:
             log.warning("the reason of %s/%s is written later: %s", pod.namespace, pod.name, error)
             del self._told[pod.uid]
 
 
-def condition(uid: str, reason: str, sentence: str) -> dict[str, Any]:
-    """A strategic merge patch for a pod's status; conditions are merged by type."""
+def condition(pod: Pod, reason: str, sentence: str) -> dict[str, Any]:
+    """A strategic merge patch for a pod's status; conditions are merged by type.
+
+    Of a direct pod it names the version: else it might say of one that was just bound that it is not.
+    """
     one = {"type": names.CONDITION, "status": "False", "reason": reason, "message": sentence}
-    return {"metadata": {"uid": uid}, "status": {"conditions": [one]}}
+    version = {"resourceVersion": pod.version} if pod.direct else {}
+    return {"metadata": {"uid": pod.uid, **version}, "status": {"conditions": [one]}}
 
 
 def plain(sentence: str) -> str:

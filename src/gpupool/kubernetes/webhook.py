@@ -116,8 +116,9 @@ class Webhook:
         if self._cluster is None and all(listed.is_set() for listed in self._lists.values()):
             cards = self._pool.snapshot().cards
             tenants = self._pool.tenant_of
-            taken = self._settings.in_use.taken
-            self._cluster = Cluster(cards, dialects=taken, tenant_of=tenants, quotas=self._pool.quotas)
+            now = self._settings.in_use
+            quotas = self._pool.quotas
+            self._cluster = Cluster(cards, dialects=now.taken, tenant_of=tenants, quotas=quotas, direct=now.direct)
         return self._cluster or Cluster(dialects=self._settings.in_use.taken)
 
     def _note_node(self, found: dict[str, Any], gone: bool) -> None:

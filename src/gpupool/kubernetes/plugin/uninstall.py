@@ -13,7 +13,7 @@ from typing import Any
 from gpupool.base.errors import ApiRefused, StillInUse
 from gpupool.cli.output import many
 from gpupool.cli.parser import Parser
-from gpupool.kubernetes import capacities, install, ledger, names
+from gpupool.kubernetes import capacities, direct, install, ledger, names
 from gpupool.kubernetes.objects import EntryState
 from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_all, report, until
 from gpupool.kubernetes.plugin.adoption import restoring
@@ -31,8 +31,8 @@ def register(parser: Parser) -> None:
     parser.about = """
     Opens every gate first, then takes away the webhook, the programs, the definitions with every ledger, what nodes
     offer by our names, and the rights. Pods that never ran and name our resources are deleted where somebody makes
-    them anew; a bare one stays, Pending. May be killed and typed again at any time. Refuses while pods run on cards
-    of the pool, since nobody would know of them afterwards.
+    them anew; a bare one stays, Pending, and is named where nobody is left to bind it. May be killed and typed again
+    at any time. Refuses while pods run on cards of the pool, since nobody would know of them afterwards.
     """
     parser.examples = ["kubectl gpupool uninstall --dry-run", "kubectl gpupool uninstall --yes"]
     parser.add_argument("--leave-running", action="store_true", help="also while pods run on cards; they go on")
@@ -55,7 +55,8 @@ async def run(options: argparse.Namespace, context: Context) -> int:
     if agreed(options, lines):
         for step in STEPS if options.keep_objects else (*STEPS, _objects):
             await step(context)
-        report(options, {**told, "changed": True}, "gpupool is gone from this cluster")
+        left = [f"{ns}/{name}" for ns, name in await _stranded(context)]
+        report(options, {**told, "changed": True, "stranded": left}, _ended(left))
         return 0
     if options.output != "table":
         report(options, told, "")
@@ -70,13 +71,29 @@ async def _running(context: Context) -> list[str]:
     return [f"{p.namespace}/{p.name}" for p in await context.pods() if p.uid in held and p.node and not p.ended]
 
 
+async def _stranded(context: Context) -> list[tuple[str, str]]:
+    """(namespace, name) of bare pods that only our controller would have bound."""
+    pods = await context.items(PODS, labelSelector=OURS)
+    found = [pod["metadata"] for pod in pods if direct.is_direct(pod) and _never_ran(pod) and not _owned(pod)]
+    return sorted((meta["namespace"], meta["name"]) for meta in found)
+
+
+def _ended(stranded: list[str]) -> str:
+    said = "gpupool is gone from this cluster"
+    if not stranded:
+        return said
+    return f"{said}; nobody binds {', '.join(stranded)} any more: kubectl delete pod -n NAMESPACE NAME"
+
+
 async def _lines(options: argparse.Namespace, context: Context) -> list[str]:
     ledgers, spoken = await context.items(ledger.NODES), await _speaking(context)
     gates = len(await gated_pods(context))
+    left = [f"{ns}/{name}" for ns, name in await _stranded(context)]
     return [
         f"open the gate of {many(gates, 'pod')}",
         f"delete the webhook {install.WEBHOOK}",
         "delete pods that never ran, name our resources and are made anew by their owner",
+        *([f"leave {', '.join(left)}, which nobody would bind any more and no owner makes anew"] if left else []),
         f"delete the definitions, with {many(len(ledgers), 'ledger')}",
         f"remove {', '.join(names.TOTALS)} and our labels from {many(len(spoken), 'node')}",
         *([] if options.keep_objects else [f"delete our programs, policies, rights and namespace {context.namespace}"]),
@@ -106,10 +123,14 @@ async def _hand_back(context: Context) -> None:
     """Pods that were gated between the first look and the webhook's end; and whom no scheduler can place any more."""
     await open_all(context)
     for pod in await context.items(PODS, labelSelector=OURS):
-        if _never_ran(pod) and any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ()):
+        if _never_ran(pod) and _owned(pod):
             meta = pod["metadata"]
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
             await _delete(context, path, {"preconditions": {"uid": meta["uid"]}})
+
+
+def _owned(pod: Json) -> bool:
+    return any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ())
 
 
 def _never_ran(pod: Json) -> bool:
@@ -173,7 +194,7 @@ async def _objects(context: Context) -> None:
 
 async def _last_look(context: Context) -> None:
     """An API server knows of a webhook for a moment after it was deleted."""
-    await open_all(context)
+    await _hand_back(context)
 
 
 STEPS: tuple[Callable[[Context], Awaitable[None]], ...] = (
