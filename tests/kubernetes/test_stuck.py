@@ -13,7 +13,7 @@ from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
 from tests.support.cluster_pool import ClusterPool, fresh
-from tests.support.kube_builders import asking, pod
+from tests.support.kube_builders import asking, gang, pod
 
 WHOLE = {"main": asking(1, 1000, None)}
 FULL = "999500m"
@@ -43,9 +43,9 @@ def space(pods_path: str) -> str:
     return pods_path.split("/")[4]
 
 
-def asks(pods_path: str, name: str) -> Object:
+def asks(pods_path: str, name: str, **hints: Any) -> Object:
     """A pod of one card and two processors, as admission leaves it."""
-    made = fresh(pod(name, WHOLE, namespace=space(pods_path)))
+    made = fresh(pod(name, WHOLE, namespace=space(pods_path), **hints))
     made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "2"}
     return made
 
@@ -58,13 +58,13 @@ def fill(admin: Api, pods_path: str, node: str) -> None:
     admin.create(pods_path, made)
 
 
-def create_set(admin: Api, pods_path: str) -> None:
-    template = asks(pods_path, "x")
+def create_set(admin: Api, pods_path: str, replicas: int = 1, **hints: Any) -> None:
+    template = asks(pods_path, "x", **hints)
     meta = {
         "labels": {**template["metadata"]["labels"], "app": "stuck"},
         "annotations": template["metadata"]["annotations"],
     }
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "stuck"}}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "stuck"}}}
     made = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -126,6 +126,26 @@ def test_the_owners_next_pod_inherits_the_card_and_a_bare_pod_is_only_told(
     assert "Insufficient cpu" in told["message"]
     assert "so that its owner makes another" in admin.get(f"{events}{uid}")["message"]
     assert admin.get(f"{pods_path}/bare")["metadata"]["uid"] == bare
+
+
+def test_members_of_a_gang_that_are_made_anew_sit_where_those_before_them_sat(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    for node in sorted(pool.agents.names):
+        fill(admin, pods_path, node)
+    create_set(admin, pods_path, 2, gang=gang(2))
+    seats = lambda: {node: one["cards"] for node, entries in pool.entries().items() for one in entries}  # noqa: E731
+    uids = lambda: {one["uid"] for entries in pool.entries().values() for one in entries}  # noqa: E731
+    pool.until(lambda: len(uids()) == 2, "both have a card")
+    before, first_uids = seats(), uids()
+    admin.create(pods_path, asks(pods_path, "rival"))
+    pool.until(lambda: len(uids()) == 2 and not uids() & first_uids, "both were made anew and have the seats")
+    assert seats() == before
+    for node in sorted(pool.agents.names):
+        admin.delete(f"{pods_path}/fills-{node}?gracePeriodSeconds=0")
+    pool.until(lambda: sum(is_bound(one) for one in owned(admin, pods_path)) == 2, "both are bound")
+    assert seats() == before
+    assert admin.get(f"{pods_path}/rival")["spec"]["schedulingGates"]
 
 
 def test_where_the_node_is_known_to_be_full_the_next_one_goes_elsewhere(

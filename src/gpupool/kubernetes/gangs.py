@@ -157,6 +157,7 @@ def taken_over(ghosts: Iterable[Entry], pods: Sequence[Pod]) -> dict[str, Pod]:
 
 
 def as_taken(entry: Entry, pod: Pod, version: int) -> Entry:
-    """The entry, now the pod's."""
-    container = pod.asks[0].container
+    """The entry, now the pod's: the container's of that name where it has one, else the first's."""
+    containers = [ask.container for ask in pod.asks]
+    container = entry.container if entry.container in containers else containers[0]
     return replace(entry, uid=pod.uid, pod=pod.name, container=container, state=EntryState.RESERVED, generation=version)

@@ -1,7 +1,9 @@
 """Cards of pods that were deleted so that their owner makes another: the new one inherits them, for a short while.
 
 Only a pod of the same owner that wants just the same is an heir, so the order of the queue is nobody's loss: the cards
-were given out before. It lives in memory; after a crash the entry drains like that of any pod that is gone.
+were given out before. All containers' cards go to one heir. The seat of a gang's member stays the gang's meanwhile, so
+that the others are not judged as if one were missing. It lives in memory; after a crash the entry drains like that of
+any pod that is gone.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ class Heirs:
 
 
 def may_leave(pod: Pod) -> bool:
-    """Whether it is simple enough to be inherited: one container with cards, no gang."""
-    return bool(pod.owner) and not pod.gang and len(pod.asks) == 1
+    """Whether somebody would make another in its place, which then inherits all that it has."""
+    return bool(pod.owner)
 
 
 def _wants(pod: Pod) -> tuple[object, ...]:

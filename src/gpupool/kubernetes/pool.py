@@ -195,7 +195,7 @@ class Pool:
         waits = pod is not None and pod.waits and (pod.gang or uid not in self._entered)
         if not waits:
             self.heirs.renounce(uid)
-        elif pod is not None and not self.heirs.inherits(pod):
+        elif pod is not None and (uid in self._entered or not self.heirs.inherits(pod)):
             self.queue.put(pod, self.tenant(pod))
         released = pod is not None and not (pod.gated or pod.node or pod.ended or pod.deleting)
         (self.unbound.add if released and uid in self._entered else self.unbound.discard)(uid)

@@ -16,7 +16,7 @@ from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.stuck import MOST_AT_ONCE, Stuck, sentence
 from gpupool.model.allocation import Seat
-from tests.support.kube_builders import asking, gpu_node, node, pod
+from tests.support.kube_builders import asking, gang, gpu_node, node, pod
 
 GRACE = 300.0
 NO = "0/1 nodes are available: 1 Insufficient cpu."
@@ -43,8 +43,9 @@ def pool(clock: Clock) -> Pool:
     return made
 
 
-def note(pool: Pool, name: str, *, owner: str = "set", said: str = NO, **spec: Any) -> None:
-    found = pod(name, {"main": asking()}, spec=spec or None)
+def note(pool: Pool, name: str, *, owner: str = "set", said: str = NO, of: Any = None, **spec: Any) -> None:
+    """`of`: what else the builder of pods takes."""
+    found = pod(name, spec=spec or None, **{"containers": {"main": asking()}, **(of or {})})
     if owner:
         found["metadata"]["ownerReferences"] = [{"controller": True, "uid": owner}]
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
@@ -52,14 +53,19 @@ def note(pool: Pool, name: str, *, owner: str = "set", said: str = NO, **spec: A
     pool.note_pod(f"uid-{name}", read_pod(found))
 
 
-def let_go(pool: Pool, name: str, **more: Any) -> None:
+def let_go(pool: Pool, name: str, in_gang: str = "", containers: tuple[str, ...] = ("main",), **more: Any) -> None:
     """Cards in the ledger, no gate, no node."""
-    known = pool.ledgers["n0"]
-    entry = Entry(f"uid-{name}", "default", name, "main", (Seat("GPU-n0-0", 300, 8 * GIB),), "default")
-    pool.note_ledger("n0", replace(known, entries=(*known.entries, entry), version=known.version + 1))
+    enter(pool, name, in_gang, containers)
     pinned = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pinned]}}
     note(pool, name, **more, schedulingGates=[], affinity={"nodeAffinity": affinity})
+
+
+def enter(pool: Pool, name: str, in_gang: str = "", containers: tuple[str, ...] = ("main",)) -> None:
+    known = pool.ledgers["n0"]
+    seat = Seat("GPU-n0-0", 300, 8 * GIB)
+    made = [Entry(f"uid-{name}", "default", name, one, (seat,), "default", gang=in_gang) for one in containers]
+    pool.note_ledger("n0", replace(known, entries=(*known.entries, *made), version=known.version + 1))
 
 
 def names(pods: tuple[Any, ...]) -> list[str]:
@@ -222,13 +228,63 @@ def test_an_heir_whose_node_is_gone_waits_as_others_do(pool: Pool) -> None:
     assert "uid-b" in pool.queue
 
 
-def test_only_a_pod_with_an_owner_one_claim_and_no_gang_leaves_something(pool: Pool) -> None:
+def test_only_a_pod_with_an_owner_leaves_something(pool: Pool) -> None:
     let_go(pool, "a")
-    found = pool.pods["uid-a"]
-    assert may_leave(found)
-    assert not may_leave(replace(found, owner=""))
-    assert not may_leave(replace(found, gang="default/train"))
-    assert not may_leave(replace(found, asks=found.asks * 2))
+    assert may_leave(pool.pods["uid-a"])
+    assert not may_leave(replace(pool.pods["uid-a"], owner=""))
+
+
+def test_an_heir_of_several_containers_has_each_ones_seats(pool: Pool) -> None:
+    two = {"containers": {"main": asking(), "side": asking()}}
+    let_go(pool, "a", containers=("main", "side"), of=two)
+    die(pool, "a")
+    note(pool, "one")
+    assert "uid-one" in pool.queue
+    note(pool, "b", of=two)
+    assert "uid-b" not in pool.queue
+    entries = write(pool)
+    assert [(one.uid, one.container, one.state) for one in entries] == [
+        ("uid-b", "main", EntryState.RESERVED),
+        ("uid-b", "side", EntryState.RESERVED),
+    ]
+    assert settled(pool) == entries
+    assert "uid-a" not in pool.heirs
+
+
+GANG = {"gang": gang(2)}
+NAME = "default/train"
+
+
+def test_a_member_that_is_made_anew_sits_where_the_one_before_it_sat(pool: Pool) -> None:
+    for name in ("a", "b"):
+        let_go(pool, name, NAME, of=GANG)
+    die(pool, "a")
+    assert len(pool.present(NAME).entered) == 2
+    note(pool, "c", of=GANG)
+    assert pool.queue.gang(NAME) == []
+    assert [one.uid for one in write(pool)] == ["uid-c", "uid-b"]
+    assert pool.present(NAME).entered.keys() == {"uid-b", "uid-c"}
+    assert [one.uid for one in pool.queue.gang(NAME)] == ["uid-c"]  # until it is let go
+    assert pool.snapshot().waiting == ()
+
+
+def test_a_member_that_has_a_seat_and_was_not_let_go_yet_inherits_no_other(pool: Pool) -> None:
+    let_go(pool, "a", NAME, of=GANG)
+    enter(pool, "b", NAME)
+    note(pool, "b", of=GANG)
+    die(pool, "a")
+    assert pool.claimed() == {}
+    note(pool, "c", of=GANG)
+    assert {uid: heir.uid for uid, heir in pool.claimed().items()} == {"uid-a": "uid-c"}
+
+
+def test_the_seat_of_a_member_that_nobody_makes_anew_is_given_back(pool: Pool, clock: Clock) -> None:
+    for name in ("a", "b"):
+        let_go(pool, name, NAME, of=GANG)
+    die(pool, "a")
+    clock.now = KEPT_SECONDS
+    pool.end_wills()
+    assert [one.state for one in settled(pool)] == [EntryState.DRAINING, EntryState.RESERVED]
 
 
 def test_a_node_that_is_known_to_be_full_keeps_nothing(pool: Pool) -> None:
