@@ -7,7 +7,7 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from gpupool.allocations import reading
-from gpupool.allocations.mirror import Mirror, waiting_of
+from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Placer
 from gpupool.allocations.tables import allocations, gangs, jobs, seats
 from gpupool.base.units import format_duration, format_share
@@ -57,13 +57,11 @@ def _explained(
 ) -> ExplainOut:
     if job.state != "pending":
         return ExplainOut(job=job.name, state=job.state, sentence=_standing(job, now_ns))
-    key = mirror.key_of(job.id)
-    if key is None:
+    told = placer.explain(job.id)
+    if told is None:
         return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
-    waiting = mirror.waiting(key) or waiting_of(key, (job.id,), 1, (job.submitted_ns,))
-    answer = placer.explain(waiting)
-    start = placer.start_of(key)
-    shape = key.shape
+    waiting, answer = told
+    start, shape = placer.start_of(waiting.key), waiting.shape
     return ExplainOut(
         job=job.name,
         state=job.state,

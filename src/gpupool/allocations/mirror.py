@@ -352,11 +352,11 @@ class Mirror:
                 and any(self._index.get(seat.device, -1) in bad for seat in held.seats)
             ]
 
-    def waiting(self, key: ClassKey) -> Waiting | None:
-        """A class as a snapshot has it; None where nothing of it waits."""
+    def waiting(self, job: str) -> Waiting | None:
+        """The job's class as a snapshot has it; None where it does not wait."""
         with self.lock:
-            queue = self._queue.get(key)
-            return self._as_waiting(key, queue) if queue else None
+            key = self._key_of.get(job)
+            return None if key is None else self._as_waiting(key, self._queue[key])
 
     def key_of(self, job: str) -> ClassKey | None:
         with self.lock:

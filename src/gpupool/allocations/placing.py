@@ -182,11 +182,12 @@ class Placer:
                     queue.put_back(turn[0], turn[1] + 1)
             return found
 
-    def explain(self, waiting: Waiting) -> Explanation:
-        """Why it waits, and what would help."""
+    def explain(self, job: str) -> tuple[Waiting, Explanation] | None:
+        """Why it waits, and what would help; None where it waits no more: nothing is placed while that is found out."""
         with self._cycle_lock:
             self.refresh()
-            return self._explained(waiting)
+            waiting = self._mirror.waiting(job)
+            return None if waiting is None else (waiting, self._explained(waiting))
 
     def _explained(self, waiting: Waiting) -> Explanation:
         snapshot, now_ns = self._snapshot(), self._store.clock.now_ns()

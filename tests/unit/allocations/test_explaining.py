@@ -1,5 +1,6 @@
-"""What `explain` says of a gang: all of it, as soon as any of it holds cards."""
+"""What `explain` says of a gang, and of a job in the moment in which it is placed."""
 
+from gpupool.allocations.explaining import explain_job
 from gpupool.base.units import GIB
 from gpupool.wire.jobs import GroupIn, RoleIn, ShapeIn
 from tests.support.house import House
@@ -54,3 +55,16 @@ def test_of_a_gang_that_waits_or_has_ended_and_of_a_single_job_there_is_none(hou
         assert house.allocations.explain(name, house.admin).gang is None
     house.allocations.stop("train", house.admin, None)
     assert house.allocations.explain("train", house.admin).gang is None
+
+
+def test_a_job_that_is_placed_while_somebody_asks_is_not_told_that_its_own_cards_are_in_use(house: House) -> None:
+    for name in ("first", "second"):
+        house.submit(1000, None, name=name)
+    house.submit(1000, None, name="next")
+    asked = house.job("next")
+    house.finish("first")
+    house.allocations.placer.run_once()
+    mirror, placer, clock = house.allocations.mirror, house.allocations.placer, house.store.clock
+    with house.store.read() as connection:
+        told = explain_job(connection, asked, house.admin, mirror, placer, clock.now_ns())
+    assert (asked.state, told.sentence, told.holders) == ("pending", "it is being placed right now", [])
