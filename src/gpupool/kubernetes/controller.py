@@ -21,24 +21,25 @@ from gpupool.kubernetes import (
     bookkeeping,
     capacities,
     direct,
-    evicting,
+    fitting,
     gangs,
     ledger,
     names,
     placing,
-    replacing,
     terms,
 )
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
+from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.removing import Removing
 from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
 from gpupool.kubernetes.settings_status import SettingsStatus
-from gpupool.kubernetes.stuck import Stuck, sentence
+from gpupool.kubernetes.stuck import Stuck
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.together import together
@@ -71,9 +72,12 @@ class Controller:
         self._raw: dict[str, dict[str, Any]] = {}
         """Gated pods as the server has them: a release names their version and keeps their terms."""
         self._board: Board | None = None
+        self._crowded: dict[str, str] = {}
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
+        self._removing = Removing(api, self.pool, self.counts, self._stuck, now_ns)
+        self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
         self._settings_status = SettingsStatus(api, self.settings, self._lists["settings"], now_ns)
 
@@ -89,6 +93,7 @@ class Controller:
             )
             tasks.create_task(self._rounds())
             tasks.create_task(self.reasons.run())
+            tasks.create_task(self._lookups.run())
             tasks.create_task(self._tenant_status.run())
             tasks.create_task(self._settings_status.run())
 
@@ -172,21 +177,25 @@ class Controller:
         await self._capacities()
         stale = await self._write(plan)
         await self._release()
-        await self._evict()
-        await self._replace()
-        self.reasons.note(self.pool, plan)
+        await self._removing.evict()
+        await self._removing.replace()
+        self.reasons.note(self.pool, plan, self._crowded)
         self._tenant_status.note(self.pool)
+        self._lookups.note()
         full = len(plan.placements) >= BATCH
-        return bool(plan.placements) and (full or stale)
+        return bool(plan.placements) and (full or stale or self._again)
 
     def _plan(self) -> Plan:
         now_ns = self._now_ns()
-        snapshot = self.pool.snapshot(now_ns)
+        self._crowded = fitting.crowded(self.pool)
+        snapshot = self.pool.snapshot(now_ns, without=self._crowded)
         self._board = self._board or Board(snapshot)
         plan = cycle(snapshot, now_ns, limit=BATCH, board=self._board, rules=self.settings.in_use.preemption)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
         self.counts.cycles += 1
-        return plan
+        together = fitting.kept(plan.placements, self.pool)
+        self._again = len(together) < len(plan.placements)
+        return replace(plan, placements=together)
 
     async def _write(self, plan: Plan) -> bool:
         """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
@@ -242,32 +251,13 @@ class Controller:
 
     async def _capacities(self) -> None:
         """Nodes that do not say what they have of ours."""
-        wrong = [
-            (name, wanted)
-            for name in sorted(self.pool.unsettled)
-            if name in self.pool.hosts
-            and (wanted := capacities.wanted(self.pool.ledgers.get(name))) != self.pool.hosts[name].has
-        ]
-        await together([self._tell(name, wanted) for name, wanted in wrong])
+        known = {name: self.pool.hosts[name] for name in sorted(self.pool.unsettled) if name in self.pool.hosts}
+        wanted = {name: capacities.wanted(self.pool.ledgers.get(name)) for name in known}
+        await together([self._tell(name, wanted[name]) for name in known if wanted[name] != known[name].has])
 
     async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
         self.counts.capacity_writes += 1
         self._note_node(await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted)), False)
-
-    async def _evict(self) -> None:
-        """Pods that leave for others, by what stands in the ledgers."""
-        asked = await together([evicting.ask(self.api, pod) for pod in evicting.to_ask(self.pool)])
-        self.counts.evictions += sum(asked)
-
-    async def _replace(self) -> None:
-        """Pods that no node takes: people are told, and those that an owner makes anew are deleted in the end."""
-        due = self._stuck.due(self.pool)
-        told = [(pod, sentence(pod, self.pool.ledger_of(pod.uid), self._stuck.grace)) for pod in due.tell]
-        await together([replacing.tell(self.api, pod, said, self._now_ns()) for pod, said in told])
-        gone = await together([replacing.delete(self.api, self.pool, pod) for pod in due.delete])
-        deleted = tuple(pod for pod, done in zip(due.delete, gone, strict=True) if done)
-        self._stuck.deleted(deleted)
-        self.counts.replacements += len(deleted)
 
     async def _release(self) -> None:
         """Pods that have all their cards in a ledger and still wear the gate."""

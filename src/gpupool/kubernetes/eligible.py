@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = Mapping[str, Any]
+Term = tuple[tuple[str, str, str, tuple[str, ...]], ...]
+"""Requirements that hold together: (where: `label` or `field`, key, operator, values)."""
+Terms = tuple[Term, ...]
+"""Of which one is enough."""
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 """The taint that stands for `spec.unschedulable`."""
@@ -23,8 +27,8 @@ class Constraint:
     """What a pod says about nodes, as canonical text of its parts, so that equal pods share one answer."""
 
     selector: tuple[tuple[str, str], ...] = ()
-    terms: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] | None = None
-    """Per term its requirements: (where: `label` or `field`, key, operator, values). None: no required affinity."""
+    terms: Terms | None = None
+    """None: no required affinity."""
     tolerations: tuple[tuple[str, str, str, str], ...] = ()
     """Each (key, operator, value, effect)."""
 
@@ -36,7 +40,7 @@ class Constraint:
         )
         return cls(
             selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-            terms=None if affinity is None else tuple(_term(term) for term in affinity["nodeSelectorTerms"]),
+            terms=None if affinity is None else terms_of(affinity),
             tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
         )
 
@@ -44,7 +48,7 @@ class Constraint:
         """Whether the pod may be scheduled to that node."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
-        if self.terms is not None and not any(_matches(term, name, labels) for term in self.terms):
+        if self.terms is not None and not one_matches(self.terms, name, labels):
             return False
         return all(self.tolerates(taint) for taint in taints if taint.get("effect") in _BARRING)
 
@@ -53,7 +57,17 @@ class Constraint:
         return any(_covers(one, taint) for one in self.tolerations)
 
 
-def _term(term: Json) -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:
+def terms_of(selector: Json) -> Terms:
+    """Of a core API's `NodeSelector`."""
+    return tuple(_term(term) for term in selector["nodeSelectorTerms"])
+
+
+def one_matches(terms: Terms, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether one of the terms matches the node of that name and labels."""
+    return any(_matches(term, name, labels) for term in terms)
+
+
+def _term(term: Json) -> Term:
     """Requirements of a term. One without any matches no node, as the API says."""
     parts = (("label", term.get("matchExpressions")), ("field", term.get("matchFields")))
     return tuple(
@@ -63,14 +77,15 @@ def _term(term: Json) -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:
     )
 
 
-def _matches(term: Sequence[tuple[str, str, str, tuple[str, ...]]], name: str, labels: Mapping[str, str]) -> bool:
+def _matches(term: Term, name: str, labels: Mapping[str, str]) -> bool:
     return bool(term) and all(
-        _holds(operator, {"metadata.name": name}.get(key) if where == "field" else labels.get(key), values)
+        holds(operator, {"metadata.name": name}.get(key) if where == "field" else labels.get(key), values)
         for where, key, operator, values in term
     )
 
 
-def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
+def holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    """Whether a label of that value (None: there is none) meets a requirement."""
     match operator:
         case "In":
             return value in values

@@ -11,6 +11,7 @@ import numpy as np
 from gpupool.base import quantities
 from gpupool.kubernetes import capacities
 from gpupool.kubernetes.eligible import UNSCHEDULABLE
+from gpupool.kubernetes.needs import Port, others, summed
 from gpupool.kubernetes.objects import Card, GpuNode, Mode
 from gpupool.model.device import Health
 from gpupool.scheduling.levels import levels_of
@@ -33,6 +34,8 @@ class Host:
     ready: bool = False
     has: tuple[tuple[str, int], ...] = ()
     """What it says that it has of our resources."""
+    resources: tuple[tuple[str, int], ...] = ()
+    """What it has beside those, processors, memory and pods."""
 
     @classmethod
     def from_json(cls, node: Mapping[str, Any]) -> Host:
@@ -48,6 +51,9 @@ class Host:
             pods=quantities.whole(has.get("pods", 0)),
             ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()),
             has=capacities.of_node(status),
+            resources=tuple(
+                sorted((key, quantities.whole(size)) for key, size in has.items() if others(key) and key != "pods")
+            ),
         )
 
 
@@ -58,9 +64,17 @@ class Use:
     cpu_milli: int = 0
     memory_bytes: int = 0
     pods: int = 0
+    ports: tuple[Port, ...] = ()
+    resources: tuple[tuple[str, int], ...] = ()
 
     def __add__(self, other: Use) -> Use:
-        return Use(self.cpu_milli + other.cpu_milli, self.memory_bytes + other.memory_bytes, self.pods + other.pods)
+        return Use(
+            self.cpu_milli + other.cpu_milli,
+            self.memory_bytes + other.memory_bytes,
+            self.pods + other.pods,
+            self.ports + other.ports,
+            summed((self.resources, other.resources)),
+        )
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,9 @@ class Site:
         """Whether all that is to be on it fits and it can take it, as far as is known."""
         cpu, memory, pods = self.host.cpu_milli, self.host.memory_bytes, self.host.pods
         fits = self.use.cpu_milli <= cpu and self.use.memory_bytes <= memory and self.use.pods <= pods
+        has, ports = dict(self.host.resources), self.use.ports
+        fits &= all(amount <= has.get(name, 0) for name, amount in self.use.resources)
+        fits &= not any(one.meets(other) for n, one in enumerate(ports) for other in ports[:n])
         return fits and self.host.ready and self.ledger.ready
 
     def status(self, card: Card) -> CardStatus:

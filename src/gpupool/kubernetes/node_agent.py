@@ -15,18 +15,18 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpupool import __version__
 from gpupool.base.errors import CardNotReady, GpupoolError
-from gpupool.kubernetes import cdi, ledger, names
+from gpupool.kubernetes import cdi, ledger
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.identity import Booking, holders
 from gpupool.kubernetes.kubelet import Kubelet, runs
-from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Mode, Others, SlotUse
-from gpupool.kubernetes.pods import ENDED, requests
+from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Mode, SlotUse
+from gpupool.kubernetes.pods import others_of
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.watch import keep
 from gpupool.model.topology import topology_facts
@@ -215,22 +215,9 @@ class NodeAgent:
             "cards": [_card(device).to_json() for device in self._machine.devices],
             "topology": topology_facts(self._machine.topology),
             "slots": used,
-            "others": self._others().to_json(),
+            "others": others_of(list(self._pods.values())).to_json(),
             "conditions": [ready],
         }
-
-    def _others(self) -> Others:
-        """What pods that did not go through our admission ask of this node."""
-        total = Others()
-        for pod in list(self._pods.values()):
-            managed = (pod["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
-            if managed or (pod.get("status") or {}).get("phase") in ENDED:
-                continue
-            cpu, memory = requests(pod["spec"])
-            total = replace(
-                total, cpu_milli=total.cpu_milli + cpu, memory_bytes=total.memory_bytes + memory, pods=total.pods + 1
-            )
-        return total
 
 
 def _card(device: Any) -> Card:

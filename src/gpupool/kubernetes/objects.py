@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpupool.base.units import WHOLE
+from gpupool.kubernetes.needs import Nearby, Port
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
@@ -183,13 +184,32 @@ class Others:
     cpu_milli: int = 0
     memory_bytes: int = 0
     pods: int = 0
+    ports: tuple[Port, ...] = ()
+    """Of the node, that they take."""
+    resources: tuple[tuple[str, int], ...] = ()
+    """What else they ask, by name."""
+    apart: tuple[Nearby, ...] = ()
+    """By which rules they keep others away."""
 
-    def to_json(self) -> dict[str, int]:
-        return {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
+    def to_json(self) -> dict[str, Any]:
+        found = {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
+        more = {
+            "ports": [one._asdict() for one in self.ports],
+            "resources": dict(self.resources),
+            "apart": [one.to_json() for one in self.apart],
+        }
+        return {**found, **more}
 
     @classmethod
     def from_json(cls, read: Json) -> Others:
-        return cls(read.get("cpuMilli", 0), read.get("memoryBytes", 0), read.get("pods", 0))
+        return cls(
+            read.get("cpuMilli", 0),
+            read.get("memoryBytes", 0),
+            read.get("pods", 0),
+            tuple(Port(**one) for one in read.get("ports") or ()),
+            tuple(sorted((read.get("resources") or {}).items())),
+            tuple(Nearby.from_json(one) for one in read.get("apart") or ()),
+        )
 
 
 @dataclass(frozen=True)

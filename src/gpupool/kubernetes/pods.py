@@ -7,9 +7,10 @@ can, by their tenant, so the claim in the annotation is taken only where it adds
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from gpupool.base import quantities
@@ -19,11 +20,14 @@ from gpupool.dialects.normal import read_admitted
 from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
+from gpupool.kubernetes.needs import NOTHING, Needs, needs_of, summed
+from gpupool.kubernetes.objects import Others
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
 Json = Mapping[str, Any]
 ENDED = ("Succeeded", "Failed")
 NS = 10**9
+_NONE: Mapping[str, str] = MappingProxyType({})
 _NO_NODE = re.compile(r"0/\d+ nodes are available")
 
 
@@ -69,6 +73,9 @@ class Pod:
     gang: str = ""
     gang_size: int = 0
     gang_minimum: int = 0
+    needs: Needs = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Of one that is not bound yet."""
     problem: str = ""
     """Why its claim cannot be read; then it asks nothing, and waits."""
 
@@ -109,6 +116,8 @@ def read_pod(pod: Json) -> Pod:
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
+        needs=needs_of(pod),
+        labels=_NONE if spec.get("nodeName") else meta.get("labels") or _NONE,
     )
     try:
         return _claimed(found, read_admitted(pod))
@@ -166,6 +175,25 @@ def requests(spec: Json) -> tuple[int, int]:
     for asked in together:
         total = _sum(total, asked)
     return _sum(_larger(total, most), _amount(spec.get("overhead") or {}))
+
+
+def others_of(pods: Iterable[Json]) -> Others:
+    """What those of a node's pods that did not go through our admission ask of it."""
+    total = Others()
+    for pod in pods:
+        managed = (pod["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
+        if managed or (pod.get("status") or {}).get("phase") in ENDED:
+            continue
+        (cpu, memory), needs = requests(pod["spec"]), needs_of(pod)
+        total = Others(
+            total.cpu_milli + cpu,
+            total.memory_bytes + memory,
+            total.pods + 1,
+            tuple(sorted({*total.ports, *needs.ports})),
+            summed((total.resources, needs.resources)),
+            tuple(sorted({*total.apart, *needs.apart}, key=repr)),
+        )
+    return total
 
 
 def _requests(container: Json) -> tuple[int, int]:

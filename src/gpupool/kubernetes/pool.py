@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TypeVar
 
 import numpy as np
 
 from gpupool.kubernetes import gangs
 from gpupool.kubernetes.heirs import Heirs
-from gpupool.kubernetes.hosts import Host, Site, Use, columns_of, copy_of, fill
+from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill
 from gpupool.kubernetes.leaving import Leaving
+from gpupool.kubernetes.members import Members, entries, uids
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
+from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.running import RunningJobs
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
-from gpupool.model.quota import Quota
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
 
 T = TypeVar("T")
@@ -38,22 +39,23 @@ class Pool:
         self.hosts: dict[str, Host] = {}
         self.ledgers: dict[str, GpuNode] = {}
         self.pods: dict[str, Pod] = {}
-        self.queue = PodQueue()
+        self.rules = Rules(self.hosts)
+        self.queue = PodQueue(self.rules.of)
+        self.held_up: dict[str, str] = {}
+        """Pods that cannot be placed anywhere yet, and why."""
+        self._judged, self._around = 0, False
         self.promised: Mapping[ClassKey, Start] = {}
         self.shares, self.heirs = Shares(), Heirs(seconds, self.hosts)
         self.unbound: set[str] = set()
         """Pods that have their cards and no gate, and that no node has taken yet."""
         self._entered: dict[str, str] = {}
         """By pod, the node in whose ledger it stands."""
-        self._members: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
-        """By gang and member, what stands in ledgers."""
-        self._leaving = Leaving(seconds)
-        self._over: defaultdict[str, set[str]] = defaultdict(set)
-        """By gang its pods that have ended and are still there."""
+        self._members, self._leaving = Members(), Leaving(seconds)
         self._at: dict[str, str] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         """By node, the managed pods that use it."""
-        self._sites: list[Site] = []
+        self.sites: list[Site] = []
+        """Nodes with cards, as the last snapshot had them."""
         self._number: dict[str, int] = {}
         self._marked = 0
         self._running = RunningJobs()
@@ -66,6 +68,7 @@ class Pool:
 
     def note_host(self, name: str, host: Host | None) -> None:
         """A Node as it is now; None: it is gone."""
+        self.rules.note_host(self.hosts.get(name), host)
         _keep(self.hosts, name, host)
         self._touch(name)
 
@@ -75,15 +78,16 @@ class Pool:
         if node is not None and before is not None and node.version < before.version:
             return False
         _keep(self.ledgers, name, node)
-        had, has = _uids(before), _uids(node)
+        had, has = uids(before), uids(node)
         for uid in had - has:
             if self._entered.get(uid) == name:
                 del self._entered[uid]
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
         self._entered.update(dict.fromkeys(has, name))
-        self._note_members(before, node)
-        self._leaving.note(_entries(before), _entries(node))
-        self.shares.note(_entries(before), _entries(node))
+        self._members.note(entries(before), entries(node))
+        self._leaving.note(entries(before), entries(node))
+        self.rules.around.note_repelling(f"node/{name}", name, node.others.apart if node else ())
+        self.shares.note(entries(before), entries(node))
         for uid in (had ^ has) | heirs:
             self._settle(uid)
         self._touch(name)
@@ -100,7 +104,7 @@ class Pool:
         """A managed pod as it is now; None: it is gone."""
         before = self.pods.get(uid)
         if pod is None and before is not None and before.gang:
-            self._over[before.gang].discard(uid)
+            self._members.note_over(before.gang, uid, gone=True)
         _keep(self.pods, uid, pod)
         self._settle(uid)
         if pod is None and before is not None and uid in self.heirs:
@@ -108,21 +112,13 @@ class Pool:
             for one in sorted(siblings, key=lambda one: one.created_ns):
                 self._settle(one.uid)
 
-    def _note_members(self, before: GpuNode | None, now: GpuNode | None) -> None:
-        for entry in _entries(before):
-            if entry.gang and not self._members[entry.gang].pop(entry.uid, None) and not self._members[entry.gang]:
-                del self._members[entry.gang]
-        for entry in _entries(now):
-            if entry.gang:
-                self._members[entry.gang].setdefault(entry.uid, []).append(entry)
-
     def present(self, gang: str) -> Present:
         """Who of the gang has cards, and how many have ended."""
-        return Present(self._members.get(gang, {}), len(self._over.get(gang, ())))
+        return self._members.present(gang)
 
     def gangs(self) -> list[str]:
         """Gangs of which something stands in a ledger."""
-        return [name for name, members in self._members.items() if members]
+        return self._members.gangs()
 
     def claimed(self) -> dict[str, Pod]:
         """By seat that is kept for a member of a gang, the pod that takes it now."""
@@ -169,39 +165,34 @@ class Pool:
     def entries_of(self, uid: str) -> list[Entry]:
         """What stands in a ledger for the pod."""
         node = self.ledgers.get(self._entered.get(uid, ""))
-        return [entry for entry in _entries(node) if entry.uid == uid]
+        return [entry for entry in entries(node) if entry.uid == uid]
 
     def tenant(self, pod: Pod) -> str:
         return self.shares.tenant(pod.namespace)
-
-    @property
-    def tenant_of(self) -> Mapping[str, str]:
-        """By namespace, where some Tenant lists it."""
-        return self.shares.tree.tenant_of
-
-    @property
-    def quotas(self) -> Mapping[str, Quota]:
-        """By tenant its own limits."""
-        return {name: branch.quota for name, branch in self.shares.tree.tenants.items()}
 
     def _settle(self, uid: str) -> None:
         """Where the pod stands: on a node, in the queue, or nowhere."""
         pod = self.pods.get(uid)
         if pod is not None and pod.gang and pod.ended:
-            self._over[pod.gang].add(uid)
+            self._members.note_over(pod.gang, uid, gone=False)
         self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
         self._touch(self._entered.get(uid, ""))
         self.queue.remove(uid)
+        self.held_up.pop(uid, None)
         waits = pod is not None and pod.waits and (pod.gang or uid not in self._entered)
         if not waits:
             self.heirs.renounce(uid)
         elif pod is not None and (uid in self._entered or not self.heirs.inherits(pod)):
-            self.queue.put(pod, self.tenant(pod))
+            if said := "" if uid in self._entered else self.rules.waits_for(pod):
+                self.held_up[uid] = said
+            else:
+                self.queue.put(pod, self.tenant(pod))
         released = pod is not None and not (pod.gated or pod.node or pod.ended or pod.deleting)
         (self.unbound.add if released and uid in self._entered else self.unbound.discard)(uid)
         self.generation += 1
 
     def _move(self, uid: str, node: str) -> None:
+        self.rules.note(uid, self.pods.get(uid), node)
         was = self._at.pop(uid, "")
         if was:
             self._on[was].discard(uid)
@@ -218,9 +209,20 @@ class Pool:
 
     # --- what the scheduler sees --------------------------------------------------------------
 
-    def snapshot(self, now_ns: int = 0) -> Snapshot:
-        """A frozen copy. What is not in it waits for its Node or its GpuNode to appear."""
-        waiting = self.queue.waiting(self.present)
+    def site(self, name: str) -> Site:
+        """The node as the last snapshot had it."""
+        return self.sites[self._number[name]]
+
+    def refresh(self) -> None:
+        """Bring `sites` up to what was noted."""
+        self._judge()
+        self._columns()
+
+    def snapshot(self, now_ns: int = 0, without: Container[str] = ()) -> Snapshot:
+        """A frozen copy, `without` these gangs. What is not in it waits for its Node or its GpuNode to appear."""
+        self._judge()
+        found = self.queue.waiting(self.present)
+        waiting = tuple(one for one in found if one.gang is None or one.gang.id not in without)
         copied = copy_of(self._columns())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)
         return Snapshot(
@@ -235,13 +237,25 @@ class Pool:
             owed=self._leaving.owed(),
         )
 
+    def _judge(self) -> None:
+        """What is known of volumes and of other pods has changed: who waits is looked at by that."""
+        if self._judged == self.rules.version:
+            return
+        around, self._around = self._around, self.rules.around.known
+        for uid in self._at if self._around and not around else ():
+            self.rules.note(uid, self.pods.get(uid), self._at[uid])
+        for pod in self.rules.concerned(self.pods[uid] for uid in (*self.held_up, *self.queue.uids())):
+            self._settle(pod.uid)
+            self._cards = None
+        self._judged = self.rules.version
+
     def _columns(self) -> Cards:
         """The living columns, brought up to date where something was noted."""
         if self._cards is None or self._marked != len(self.queue.marks) or not self._refill():
             names = sorted(name for name, ledger in self.ledgers.items() if name in self.hosts and ledger.cards)
-            self._sites = [self._site(name) for name in names]
+            self.sites = [self._site(name) for name in names]
             self._number = {name: number for number, name in enumerate(names)}
-            self._cards, self._marked = columns_of(self._sites), len(self.queue.marks)
+            self._cards, self._marked = columns_of(self.sites), len(self.queue.marks)
             self._running.keep_only(names)
             for name in names:
                 self._note_running(name)
@@ -258,9 +272,9 @@ class Pool:
             if not known:
                 continue
             number, site = self._number[name], self._site(name)
-            if site.layout != self._sites[number].layout:
+            if site.layout != self.sites[number].layout:
                 return False
-            self._sites[number] = site
+            self.sites[number] = site
             fill(self._cards, number, site)
             self._note_running(name)
         return True
@@ -274,13 +288,8 @@ class Pool:
     def _site(self, name: str) -> Site:
         host, ledger = self.hosts[name], self.ledgers[name]
         ours = [self.pods[uid] for uid in self._on[name]]
-        others = ledger.others
-        use = Use(
-            others.cpu_milli + sum(pod.cpu_milli for pod in ours),
-            others.memory_bytes + sum(pod.host_bytes for pod in ours),
-            others.pods + len(ours),
-        )
-        marks = {label: "" for rule, label in self.queue.marks.items() if rule.admits(name, host.labels, host.taints)}
+        use = used(ledger.others, ours)
+        marks = {label: "" for rule, label in self.queue.marks.items() if self.rules.admits(rule, host, use)}
         return Site(host, ledger, use, marks)
 
 
@@ -289,11 +298,3 @@ def _keep(into: dict[str, T], name: str, value: T | None) -> None:
         into.pop(name, None)
     else:
         into[name] = value
-
-
-def _entries(node: GpuNode | None) -> tuple[Entry, ...]:
-    return node.entries if node else ()
-
-
-def _uids(node: GpuNode | None) -> set[str]:
-    return {entry.uid for entry in _entries(node)}

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from gpupool.kubernetes import gangs, names
-from gpupool.kubernetes.eligible import Constraint
 from gpupool.kubernetes.objects import Entry
 from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.rules import Rule
 from gpupool.model.claim import Shape
 from gpupool.scheduling.snapshot import ClassKey, Waiting
 
@@ -34,15 +34,16 @@ class Present(NamedTuple):
 class PodQueue:
     """Oldest first within a class, by creation and then by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule_of: Callable[[Pod], Rule] = lambda pod: pod.constraint) -> None:
+        self._rule_of = rule_of
         self._queue: dict[ClassKey, dict[str, Pod]] = {}
         self._gangs: dict[str, dict[str, Pod]] = {}
         self._tenant: dict[str, str] = {}
         self._key: dict[str, ClassKey | str] = {}
         """By pod its class, or its gang."""
         self._sorted: set[ClassKey] = set()
-        self.marks: dict[Constraint, str] = {}
-        """By constraint, the label of the nodes that it admits."""
+        self.marks: dict[Rule, str] = {}
+        """By rule, the label of the nodes that it admits."""
 
     def __len__(self) -> int:
         return len(self._key)
@@ -76,6 +77,10 @@ class PodQueue:
                 del self._queue[key]
                 self._sorted.discard(key)
 
+    def uids(self) -> list[str]:
+        """Everybody who waits."""
+        return list(self._key)
+
     def pods_of(self, key: ClassKey) -> Iterator[Pod]:
         """Everybody in a class, or in a gang."""
         yield from (self._gangs.get(key.gang) or self._queue.get(key) or {}).values()
@@ -104,7 +109,8 @@ class PodQueue:
 
     def shapes(self, pod: Pod) -> tuple[Shape, ...]:
         """What the scheduler is asked, per container."""
-        label = self.marks.setdefault(pod.constraint, mark_of(pod.constraint))
+        rule = self._rule_of(pod)
+        label = self.marks.get(rule) or self.marks.setdefault(rule, mark_of(rule))
         return tuple(replace(pod.shape(number), labels=((label, ""),)) for number in range(len(pod.asks)))
 
     def _class(self, key: ClassKey) -> Waiting:
@@ -135,9 +141,9 @@ class PodQueue:
         return gangs.waiting_gang(name, self._tenant[name], pods, shapes, present.entered, present.over)
 
 
-def mark_of(constraint: Constraint) -> str:
-    """A label for the nodes that the constraint admits: the same in every process."""
-    return names.ELIGIBLE + hashlib.sha256(repr(constraint).encode()).hexdigest()[:16]
+def mark_of(rule: Rule) -> str:
+    """A label for the nodes that the rule admits: the same in every process."""
+    return names.ELIGIBLE + hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
 
 
 def _age(pod: Pod) -> tuple[int, str, str]:

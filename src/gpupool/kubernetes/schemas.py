@@ -42,7 +42,7 @@ def gpu_node() -> Schema:
             "slotCount": _whole(),
             "cards": _list(_card(), MOST_CARDS, keys=("uuid",)),
             "slots": _list(_slot(), MOST_ENTRIES, keys=("uid", "container")),
-            "others": _object({"cpuMilli": _whole(), "memoryBytes": _whole(), "pods": _whole()}),
+            "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": _text(64),
             "conditions": _list(_condition(), 8, keys=("type",)),
@@ -192,6 +192,26 @@ def _card() -> Schema:
             "simulated": {"type": "boolean"},
         },
         required=("uuid", "index", "model", "memoryBytes"),
+    )
+
+
+def _others() -> Schema:
+    port = _object({"number": _whole(), "protocol": _text(8), "address": _text(64)}, required=("number",))
+    one = _object({"key": _text(317), "operator": _text(16), "values": _list(_text(63), 256)}, required=("key",))
+    matches = _list(one, 64)
+    apart = _object(
+        {"key": _text(317), "namespaces": _list(_text(63), 256), "selector": matches, "spaces": matches},
+        required=("key",),
+    )
+    return _object(
+        {
+            "cpuMilli": _whole(),
+            "memoryBytes": _whole(),
+            "pods": _whole(),
+            "ports": _list(port, MOST_ENTRIES),
+            "resources": {"type": "object", "maxProperties": 128, "additionalProperties": _whole()},
+            "apart": _list(apart, 256),
+        }
     )
 
 

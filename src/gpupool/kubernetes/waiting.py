@@ -11,15 +11,18 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import names
 from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.fitting import why_nowhere
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.rules import Demand
 from gpupool.model.claim import Reason, Rejection
-from gpupool.scheduling.snapshot import Plan
+from gpupool.scheduling.snapshot import ClassKey, Plan
 
 if TYPE_CHECKING:
     pass
@@ -51,18 +54,34 @@ class Reasons:
         self._due: OrderedDict[str, tuple[Pod, str, str]] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def note(self, pool: Pool, plan: Plan) -> None:
-        """After a round: who waits, and why."""
+    def note(self, pool: Pool, plan: Plan, crowded: Mapping[str, str]) -> None:
+        """After a round: who waits, and why; `crowded` are gangs whose members cannot sit so near together."""
         for uid in [uid for uid in self._told if uid not in pool.pods or not pool.pods[uid].gated]:
             del self._told[uid]
-        for uid in [uid for uid in self._due if uid not in pool.queue and not _unread(pool.pods.get(uid))]:
+        for uid in [uid for uid in self._due if not _waits(pool, uid)]:
             del self._due[uid]
         for key, rejection in plan.rejections.items():
+            reason, sentence = self._with_rules(pool, key, rejection)
             for pod in pool.queue.pods_of(key):
-                self._say(pod, _reason(rejection), plain(rejection.sentence))
+                self._say(pod, reason, sentence)
+        for gang, sentence in crowded.items():
+            for pod in pool.queue.gang(gang):
+                self._say(pod, UNSCHEDULABLE, sentence)
+        for uid, sentence in pool.held_up.items():
+            self._say(pool.pods[uid], GATED, sentence)
         for pod in pool.pods.values():
             if _unread(pod):
                 self._say(pod, GATED, pod.problem)
+
+    def _with_rules(self, pool: Pool, key: ClassKey, rejection: Rejection) -> tuple[str, str]:
+        """And which of its rules keep it from which nodes, where it has more than labels and taints."""
+        reason, sentence = _reason(rejection), plain(rejection.sentence)
+        pod = next(pool.queue.pods_of(key), None)
+        rule = None if pod is None else pool.rules.of(pod)
+        if not isinstance(rule, Demand):
+            return reason, sentence
+        why, helps = why_nowhere(rule, pool)
+        return UNSCHEDULABLE if helps else reason, f"{sentence}; {why}" if why else sentence
 
     def refused(self, pod: Pod, error: GpupoolError) -> None:
         """The pod has its cards, but its release is refused."""
@@ -125,6 +144,10 @@ def plain(sentence: str) -> str:
 def _reason(rejection: Rejection) -> str:
     helps = rejection.fits_ever and rejection.dominant in _A_NODE_WOULD_HELP
     return UNSCHEDULABLE if helps else GATED
+
+
+def _waits(pool: Pool, uid: str) -> bool:
+    return uid in pool.queue or uid in pool.held_up or _unread(pool.pods.get(uid))
 
 
 def _unread(pod: Pod | None) -> bool:

@@ -115,10 +115,10 @@ class Webhook:
         """What admission may judge by; without lists, nothing."""
         if self._cluster is None and all(listed.is_set() for listed in self._lists.values()):
             cards = self._pool.snapshot().cards
-            tenants = self._pool.tenant_of
-            now = self._settings.in_use
-            quotas = self._pool.quotas
-            self._cluster = Cluster(cards, dialects=now.taken, tenant_of=tenants, quotas=quotas, direct=now.direct)
+            tree, now = self._pool.shares.tree, self._settings.in_use
+            self._cluster = Cluster(
+                cards, dialects=now.taken, tenant_of=tree.tenant_of, quotas=tree.quotas, direct=now.direct
+            )
         return self._cluster or Cluster(dialects=self._settings.in_use.taken)
 
     def _note_node(self, found: dict[str, Any], gone: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.kubernetes.needs import Nearby, Port, Selector
 from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Others, SlotUse
 from gpupool.kubernetes.schemas import crds
 from gpupool.model.allocation import Seat
@@ -49,7 +50,10 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(ENTRY.to_json(), schema("spec.allocations.[]"))
     check(Card("GPU-0", 0, "L40S", 1, "NVIDIA L40S", Health.OK, "fine", True).to_json(), schema("status.cards.[]"))
     check(SlotUse("u1", "main", "s1", 3, True).to_json(), schema("status.slots.[]"))
-    check(Others(1, 2, 3).to_json(), schema("status.others"))
+    rule = Nearby("zone", Selector((("app", "In", ("x",)),)), ("team",), Selector())
+    others = Others(1, 2, 3, (Port(80),), (("ephemeral-storage", 1),), (rule,))
+    check(others.to_json(), schema("status.others"))
+    assert Others.from_json(others.to_json()) == others
     check(gpu_node()["status"], schema("status"))
 
 

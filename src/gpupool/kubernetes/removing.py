@@ -1,0 +1,34 @@
+"""Pods that go: those that leave for others, and those that no node takes and whose owner makes another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpupool.kubernetes import evicting, replacing
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.stuck import Stuck, sentence
+from gpupool.kubernetes.together import together
+
+
+class Removing:
+    """One leader's; `now_ns` is the wall clock."""
+
+    def __init__(self, api: KubeApi, pool: Pool, counts: Counts, stuck: Stuck, now_ns: Callable[[], int]) -> None:
+        self._api, self._pool, self._counts, self._stuck, self._now_ns = api, pool, counts, stuck, now_ns
+
+    async def evict(self) -> None:
+        """Pods that leave for others, by what stands in the ledgers."""
+        asked = await together([evicting.ask(self._api, pod) for pod in evicting.to_ask(self._pool)])
+        self._counts.evictions += sum(asked)
+
+    async def replace(self) -> None:
+        """Pods that no node takes: people are told, and those that an owner makes anew are deleted in the end."""
+        due = self._stuck.due(self._pool)
+        told = [(pod, sentence(pod, self._pool.ledger_of(pod.uid), self._stuck.grace)) for pod in due.tell]
+        await together([replacing.tell(self._api, pod, said, self._now_ns()) for pod, said in told])
+        gone = await together([replacing.delete(self._api, self._pool, pod) for pod in due.delete])
+        deleted = tuple(pod for pod, done in zip(due.delete, gone, strict=True) if done)
+        self._stuck.deleted(deleted)
+        self._counts.replacements += len(deleted)
