@@ -30,12 +30,12 @@ POLL_SECONDS = 0.05
 class ClusterPool:
     """The pool's objects in a cluster. `with`: the controller runs, agents answer; all of it ends at the end."""
 
-    def __init__(self, cluster: Cluster, place: Path) -> None:
+    def __init__(self, cluster: Cluster, place: Path, agents: SimulatedAgents | None = None) -> None:
         self.cluster, self.place, self.admin = cluster, place, cluster.admin()
         self.controller: subprocess.Popen[bytes] | None = None
         self.webhook: subprocess.Popen[bytes] | None = None
-        self.webhook_port = 0
-        self.agents = SimulatedAgents(cluster.admin())
+        self.webhook_port, self._webhook_dialects = 0, ""
+        self.agents = agents or SimulatedAgents(cluster.admin())
 
     def install(self) -> None:
         """As `python -m gpupool.kubernetes install | kubectl apply -f -` does it; twice is once."""
@@ -73,15 +73,26 @@ class ClusterPool:
         port = free_port()
         self.webhook_port = port
         self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
-        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
-        said = json.dumps({"dialects": dialects.split(",")})
-        words += ["webhook", "--listen", f"127.0.0.1:{port}", "--settings", said]
-        with open(self.place / "webhook.log", "ab") as log:
-            self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self._webhook_dialects = dialects
+        self.begin_webhook()
         path = install.path_of(install.webhook())
         trusted = self.admin.until(path, lambda found: bool(found["webhooks"][0]["clientConfig"].get("caBundle")))
         assert trusted
-        self.until(lambda: answers(port), "an admission that listens")
+
+    def begin_webhook(self) -> None:
+        """Its process, where the configuration says; until it listens."""
+        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
+        said = json.dumps({"dialects": self._webhook_dialects.split(",")})
+        words += ["webhook", "--listen", f"127.0.0.1:{self.webhook_port}", "--settings", said]
+        with open(self.place / "webhook.log", "ab") as log:
+            self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.until(lambda: answers(self.webhook_port), "an admission that listens")
+
+    def kill_webhook(self) -> None:
+        """kill -9."""
+        assert self.webhook is not None
+        self.webhook.kill()
+        self.webhook.wait()
 
     def end_webhook(self) -> None:
         """The configuration first, or nobody could make pods that ask."""
@@ -131,9 +142,14 @@ class ClusterPool:
         items = self.admin.get(ledger.NODES)["items"]
         return {item["metadata"]["name"]: item["spec"].get("allocations", []) for item in items}
 
-    def until(self, condition: Callable[[], Any], what: str) -> Any:
+    def cards(self) -> dict[str, list[dict[str, Any]]]:
+        """By node its cards."""
+        items = self.admin.get(ledger.NODES)["items"]
+        return {item["metadata"]["name"]: item.get("status", {}).get("cards", []) for item in items}
+
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
         """Look again until it is so; fails with what was waited for and the controller's last words."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = condition()
             if found:

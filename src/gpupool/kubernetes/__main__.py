@@ -132,6 +132,7 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
             if options.alone:
                 await lead()
             else:
+                health.leader = leader
                 await leader.lead(lead)
 
 

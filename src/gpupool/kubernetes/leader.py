@@ -17,6 +17,8 @@ from typing import Any
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes.api import KubeApi
 
+ENDING_SECONDS = 5.0
+
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +43,10 @@ class Leader:
     terms: Terms = field(default_factory=Terms)
     _seen: tuple[str, float] = ("", 0.0)
     """The record's version that was seen last, and since when it has been that."""
+    _until = 0.0
+    """When it stops to believe that it leads, unless it has renewed before."""
+    holder: str = ""
+    """Who holds the lease, as far as is known."""
 
     @property
     def _path(self) -> str:
@@ -48,13 +54,14 @@ class Leader:
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, then do the work as long as it is ours. Returns when it is not, or the work has ended."""
-        while not await self._try():
+        while not await self._try(self.terms.renew_within):
             await asyncio.sleep(self.terms.every)
         log.info("%s leads %s/%s", self.identity, self.namespace, self.name)
         working, keeping = asyncio.ensure_future(work()), asyncio.ensure_future(self._keep())
         try:
             done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._until = 0.0
             for task in (working, keeping):
                 task.cancel()
             await asyncio.gather(working, keeping, return_exceptions=True)
@@ -63,23 +70,24 @@ class Leader:
             task.result()
 
     async def _keep(self) -> None:
-        """Renew; returns when that has failed for too long."""
-        renewed = self.seconds()
-        while self.seconds() - renewed < self.terms.renew_within:
-            await asyncio.sleep(self.terms.every)
-            asked = self.seconds()
-            if await self._try():
-                renewed = asked
-        log.warning("%s could not renew its lease for %g s: it leads no more", self.identity, self.terms.renew_within)
+        """Renew; returns when that has failed for too long, or somebody else holds the lease."""
+        while (left := self._until - self.seconds()) > 0:
+            await asyncio.sleep(min(self.terms.every, left))
+            await self._try(self._until - self.seconds())
+        log.warning("%s leads no more: %s holds the lease", self.identity, self.holder or "nobody")
 
-    async def _try(self) -> bool:
-        """Take or renew the lease; whether it is ours now."""
+    async def _try(self, within: float) -> bool:
+        """Take or renew the lease; whether it is ours now. A request that takes longer than `within` is given up."""
+        asked = self.seconds()
         try:
-            async with asyncio.timeout(self.terms.renew_within):
-                return await self._take(await self._read())
+            async with asyncio.timeout(within):
+                ours = await self._take(await self._read())
         except (GpupoolError, TimeoutError) as error:
-            log.warning("the lease %s/%s: %s", self.namespace, self.name, error)
+            log.warning("the lease %s/%s: %r", self.namespace, self.name, error)
             return False
+        if ours:
+            self._until, self.holder = asked + self.terms.renew_within, self.identity
+        return ours
 
     async def _read(self) -> dict[str, Any] | None:
         try:
@@ -95,9 +103,10 @@ class Leader:
         version = lease["metadata"]["resourceVersion"]
         if version != self._seen[0]:
             self._seen = version, self.seconds()
-        holder = lease["spec"].get("holderIdentity")
+        self.holder = lease["spec"].get("holderIdentity") or ""
         fresh = self.seconds() - self._seen[1] < self.terms.lease
-        if holder and holder != self.identity and fresh:
+        if self.holder not in ("", self.identity) and fresh:
+            self._until = 0.0
             return False
         return await self._write("PUT", f"{self._path}/{self.name}", self._record(lease))
 
@@ -129,8 +138,9 @@ class Leader:
     async def _give_up(self) -> None:
         """Let the next one begin at once; where that fails it begins when the lease has run out."""
         try:
-            lease = await self._read()
-            if lease and lease["spec"].get("holderIdentity") == self.identity:
-                await self._write("PUT", f"{self._path}/{self.name}", self._record(lease, holder=""))
-        except GpupoolError as error:
-            log.info("the lease is left to run out: %s", error)
+            async with asyncio.timeout(ENDING_SECONDS):
+                lease = await self._read()
+                if lease and lease["spec"].get("holderIdentity") == self.identity:
+                    await self._write("PUT", f"{self._path}/{self.name}", self._record(lease, holder=""))
+        except (GpupoolError, TimeoutError) as error:
+            log.info("the lease is left to run out: %r", error)

@@ -16,16 +16,25 @@ from prometheus_client.registry import Collector
 from gpupool.base.errors import BadOption
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.leader import Leader
 
 log = logging.getLogger(__name__)
 
 
 class Health:
-    """What there is to say of this process: its controller, while it leads."""
+    """What there is to say of this process: its controller, while it leads, and who leads where there are several."""
 
     def __init__(self) -> None:
         self.controller: Controller | None = None
+        self.leader: Leader | None = None
         self.address = ""
+
+    def sentence(self) -> str:
+        """Whether it works, or for whom it stands by."""
+        if self.controller is not None:
+            return "ok: it leads"
+        holder = self.leader.holder if self.leader else ""
+        return f"ok: it stands by, {holder or 'nobody'} leads"
 
 
 @asynccontextmanager
@@ -41,8 +50,11 @@ async def serving(listen: str) -> AsyncIterator[Health]:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(text=f"{health.sentence()}\n")
+
     app = web.Application()
-    app.add_routes([web.get("/healthz", _well), web.get("/readyz", _well), web.get("/metrics", metrics)])
+    app.add_routes([web.get("/healthz", _well), web.get("/readyz", ready), web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -70,6 +82,12 @@ class _Metrics(Collector):
         leads = GaugeMetricFamily("gpupool_controller_leads", "1 where this replica places pods")
         leads.add_metric([], 0 if controller is None else 1)
         yield leads
+        if self._health.leader is not None:
+            holder = GaugeMetricFamily(
+                "gpupool_controller_leader_info", "who leads, as this replica sees it", labels=["holder"]
+            )
+            holder.add_metric([self._health.leader.holder], 1)
+            yield holder
         if controller is None:
             return
         for one in fields(Counts):

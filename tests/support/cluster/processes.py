@@ -93,6 +93,10 @@ class Processes:
 
     def kill(self, name: str) -> None:
         """End one program at once and leave its children, as a fault would; nothing happens where it does not run."""
+        child = self._children.pop(name, None)
+        if child is not None:
+            child.kill()
+            child.wait(KILL_LIMIT_SECONDS)
         self._kill_until_gone(lambda: {pid for pid in [self.pid(name)] if pid is not None})
 
     def kill_all(self) -> None:

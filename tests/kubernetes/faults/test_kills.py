@@ -1,0 +1,28 @@
+"""Five kills at every row of the failure table, and whatever died: no card too much, nobody forgotten, nobody stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster.cluster import Cluster
+from tests.support.kube_faults.campaign import Campaign
+from tests.support.kube_faults.rows import ROWS
+
+KILLS = 5
+SEED = 20261122
+
+
+@pytest.fixture(scope="module")
+def campaign(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
+    with Campaign(cluster, tmp_path_factory.mktemp("faults"), SEED) as one:
+        yield one
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_after_a_kill_everything_is_true_again_and_everybody_gets_cards(campaign: Campaign, row: str) -> None:
+    for _ in range(KILLS):
+        campaign.round(row)
+    campaign.drain()
+    assert campaign.counts.rounds[row] == KILLS

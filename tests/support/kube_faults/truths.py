@@ -1,0 +1,71 @@
+"""What must be true of pods and ledgers whenever things are calm. Sentences of what is not; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpupool.kubernetes import gangs, ledger
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.pods import Pod
+
+
+def broken(pods: Iterable[Pod], nodes: Iterable[GpuNode], whole: Mapping[str, int]) -> list[str]:
+    """`whole`: by gang whose members all live, how many start together."""
+    by_uid, nodes = {pod.uid: pod for pod in pods}, list(nodes)
+    entered: dict[str, list[tuple[str, Entry]]] = {}
+    for node in nodes:
+        for entry in node.entries:
+            entered.setdefault(entry.uid, []).append((node.name, entry))
+    found = [f"{node.name} holds more than it has of {card}" for node in nodes for card in ledger.over_committed(node)]
+    for uid, entries in entered.items():
+        found += _of_entries(uid, entries, by_uid.get(uid))
+    for pod in by_uid.values():
+        found += _of_pod(pod, entered.get(pod.uid, []), bool(pod.gang) and pod.gang not in whole)
+    return [*found, *_of_gangs(by_uid.values(), entered, whole)]
+
+
+def _of_entries(uid: str, entries: list[tuple[str, Entry]], pod: Pod | None) -> list[str]:
+    entry = entries[0][1]
+    name = f"{entry.namespace}/{entry.pod or uid}"
+    found = [f"an entry of {name} drains for ever" for _, one in entries if one.state is EntryState.DRAINING]
+    if pod is None and not gangs.expected(uid):
+        found.append(f"an entry without a pod: {name}")
+    if len({node for node, _ in entries}) > 1 or len({one.container for _, one in entries}) < len(entries):
+        found.append(f"{name} stands in ledgers twice: {[(node, one.container) for node, one in entries]}")
+    if pod is not None and pod.node and any(node != pod.node for node, _ in entries):
+        found.append(f"{name} runs on {pod.node} and stands in the ledger of {entries[0][0]}")
+    if any(one.leaving_for for _, one in entries) and (pod is None or not pod.deleting):
+        found.append(f"{name} leaves for {entry.leaving_for} and is not asked to")
+    return found
+
+
+def _of_pod(pod: Pod, entries: list[tuple[str, Entry]], half: bool) -> list[str]:
+    """`half`: of a gang that lost a member, which comes together or gives its seats back, each in its time."""
+    name = f"{pod.namespace}/{pod.name}"
+    if pod.problem:
+        return [f"{name} cannot be read: {pod.problem}"]
+    if pod.deleting:
+        return [f"{name} is deleted and still there"]
+    if not pod.gated and len(entries) != len(pod.asks):
+        return [f"{name} was let go and has {len(entries)} of {len(pod.asks)} entries"]
+    if not pod.gated and not pod.node:
+        return [f"{name} was let go and is not bound: {pod.refusal}"]
+    if pod.gated and entries and not half:
+        return [f"{name} has its cards and still wears its gate"]
+    return []
+
+
+def _of_gangs(
+    pods: Iterable[Pod], entered: Mapping[str, list[tuple[str, Entry]]], whole: Mapping[str, int]
+) -> list[str]:
+    """A gang has seats for as many as start together, or for nobody."""
+    seats: dict[str, set[str]] = {}
+    for uid, entries in entered.items():
+        for _, entry in entries:
+            if entry.gang:
+                seats.setdefault(entry.gang, set()).add(uid)
+    return [
+        f"gang {name} has {len(found)} seats of {whole[name]}"
+        for name, found in seats.items()
+        if name in whole and len(found) < whole[name]
+    ]

@@ -1,0 +1,48 @@
+"""What a replica of the controller says of itself, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import fields
+
+import aiohttp
+
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.connection import Connection
+from gpupool.kubernetes.controller import Controller, Counts
+from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.serving import serving
+
+
+def api() -> KubeApi:
+    """Never asked here."""
+    return KubeApi(Connection("http://127.0.0.1:1", ssl.create_default_context()))
+
+
+async def pages(*, leads: bool) -> tuple[str, str]:
+    """/readyz and /metrics."""
+    async with serving("127.0.0.1:0") as health, aiohttp.ClientSession() as http:
+        health.leader = Leader(api(), "gpupool", "gpupool-controller", "me", lambda: 0.0, holder="other")
+        health.controller = Controller(api(), lambda: 0) if leads else None
+        found = []
+        for path in ("readyz", "metrics"):
+            async with http.get(f"http://{health.address}/{path}") as answer:
+                assert answer.status == 200
+                found.append(await answer.text())
+        return found[0], found[1]
+
+
+def test_the_one_that_leads_tells_everything_that_it_counts() -> None:
+    ready, metrics = asyncio.run(pages(leads=True))
+    assert ready == "ok: it leads\n"
+    for one in fields(Counts):
+        assert f"gpupool_controller_{one.name}_total 0.0" in metrics
+
+
+def test_one_that_stands_by_says_who_leads() -> None:
+    ready, metrics = asyncio.run(pages(leads=False))
+    assert ready == "ok: it stands by, other leads\n"
+    assert "gpupool_controller_leads 0.0" in metrics
+    assert 'gpupool_controller_leader_info{holder="other"} 1.0' in metrics
+    assert "gpupool_controller_cycles" not in metrics
