@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kubernetes cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels clean
+.PHONY: help setup demo test test-kubernetes cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -50,7 +50,7 @@ cluster-down: setup  ## end it; nothing stays behind, whatever happened before
 check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
-	  'mypy tools/get_uv.py' 'lint-imports'; do \
+	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'lint-imports'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
 
@@ -79,6 +79,15 @@ docs: setup  ## the generated reference, into docs/reference
 wheels: setup  ## both distributions as wheels, into dist/
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist
 	@ls dist/*.whl
+
+IMAGE ?= gpupool/gpupool:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/gpupool/__init__.py)
+
+image-wheels: setup  ## what an image is made of, into dist/image-wheels; over the network
+	@$(BIN)/python tools/make_image.py gather dist/image-wheels $(ARGS)
+
+image: setup  ## dist/image.tar without a network or a daemon; ROOTFS=base.tar IMAGE=name:tag
+	@test -n "$(ROOTFS)" || { echo "make image: a base's files are needed: ROOTFS=base.tar" >&2; exit 2; }
+	@$(BIN)/python tools/make_image.py make --rootfs "$(ROOTFS)" --wheels dist/image-wheels --name "$(IMAGE)" --out dist/image.tar
 
 clean:  ## remove everything the other targets made
 	rm -rf .venv .tools dist build bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -1,4 +1,6 @@
-"""The image's context has what its build copies, and nothing that was made here; it is not built by the tests."""
+"""The image's context has what its build copies, and nothing that was made here. Of the two ways to build it the tests
+take the one without a builder (tests/kubernetes/installed).
+"""
 
 from __future__ import annotations
 

@@ -39,8 +39,12 @@ class Containerd:
         """Make the image and import it; pods name it with `imagePullPolicy: Never`, or with any tag but `latest`."""
         packed = self._directory / "image.tar"
         packed.write_bytes(archive(image))
-        self.ctr("images", "import", "--local", "--snapshotter", "native", packed)
+        self.take(packed)
         packed.unlink()
+
+    def take(self, packed: Path) -> None:
+        """Import an archive of an image, with the names that are in it."""
+        self.ctr("images", "import", "--local", "--snapshotter", "native", packed)
 
     def images(self) -> list[str]:
         return self.ctr("images", "list", "--quiet").split()

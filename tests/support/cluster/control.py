@@ -7,21 +7,26 @@ from pathlib import Path
 
 from tests.support.cluster.api import Api, is_healthy
 from tests.support.cluster.directory import Directory
+from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.pki import Authority
 from tests.support.cluster.processes import Program
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SERVICE_ADDRESS = "10.96.0.1"
-SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default.svc", "127.0.0.1", SERVICE_ADDRESS)
+SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default.svc", "127.0.0.1", SERVICE_ADDRESS, ADDRESS)
 SCHEDULER_QPS = 5000  # the default of 50 would be the limit of every figure
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What may differ between two rigs. `node_grace`: how long a node may be silent; simulated ones always are."""
+    """What may differ between two rigs. `node_grace`: how long a node may be silent; simulated ones always are.
+    `for_pods`: pods of the real node reach the API server at the node's address, and it calls webhooks at their pods'
+    addresses, since nothing here routes a Service.
+    """
 
     node_grace: str = "24h"
     feature_gates: str = ""
+    for_pods: bool = False
 
     @property
     def gate_flags(self) -> list[str]:
@@ -69,7 +74,8 @@ class ControlPlane:
         command = [
             self._bin_dir / "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._directory.port('etcd')}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={'0.0.0.0' if self._settings.for_pods else '127.0.0.1'}",
+            f"--enable-aggregator-routing={str(self._settings.for_pods).lower()}",
             f"--secure-port={self._directory.port('api')}",
             "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.96.0.0/16",

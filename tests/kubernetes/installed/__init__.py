@@ -1,0 +1,1 @@
+"""The chart, installed from an image built without a network, on the real node."""

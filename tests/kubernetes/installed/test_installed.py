@@ -1,0 +1,147 @@
+"""From a folder of wheels to a share in a pod: image, chart, kubelet, agent, webhook, adoption, and out again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.kubernetes import install, ledger, names
+from tests.support.cluster.api import Api, Object, RefusedError
+from tests.support.cluster.build import HELM, build
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.control import Settings
+from tests.support.cluster.directory import ClusterError
+from tests.support.cluster.machine import ADDRESS
+from tests.support.cluster.node import NAME, RealNode
+from tests.support.cluster.pods import has_ended, pod
+from tests.support.cluster.session import session_cluster
+from tests.support.kube_people import People, cluster_admin
+from tests.support.product_image import CannotBuildError, image
+
+pytestmark = pytest.mark.root
+
+CHART = Path(__file__).parents[3] / "deploy" / "helm" / "gpupool"
+REPOSITORY, TAG = "gpupool.test/gpupool", "built"
+SPACE = install.NAMESPACE
+PODS = "/api/v1/namespaces/default/pods"
+SHARE = {names.GPU_MILLI: "300", names.MEMORY: "8Gi"}
+SHARE_FILE = "/run/gpupool/share/share.json"
+GPUS = f"{names.GROUP}/gpus"
+LIMIT_SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return image(f"{REPOSITORY}:{TAG}", tmp_path_factory.mktemp("image"))
+    except CannotBuildError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with session_cluster(print, Settings(for_pods=True)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def node(cluster: Cluster, archive: Path) -> RealNode:
+    made = cluster.add_real_node(print)
+    made.containerd.take(archive)
+    archive.unlink()
+    return made
+
+
+def values(cluster: Cluster, node: RealNode, place: Path) -> Path:
+    """What differs on the rig from a user's cluster: no registry, no Services, folders of its own, no real card."""
+    once = {"replicas": 1, "podDisruptionBudget": {"enabled": False}}
+    file = place / "values.yaml"
+    agent = {
+        "sim": "4xL40S",
+        "kubeletDir": str(node.kubelet_root),
+        "cdiDir": str(node.cdi),
+        "stateDir": str(cluster.directory / "gpupool-state"),
+        "runDir": str(cluster.directory / "gpupool-run"),
+    }
+    made = {
+        "image": {"registry": "", "repository": REPOSITORY, "tag": TAG, "pullPolicy": "Never"},
+        "apiServer": {"host": ADDRESS, "port": cluster.directory.port("api")},
+        "controller": once,
+        "webhook": once,
+        "agent": agent,
+    }
+    file.write_text(json.dumps(made))
+    return file
+
+
+def helm(cluster: Cluster, *words: str) -> None:
+    program = str(build(print, [HELM]) / "helm")
+    command = (program, *words, "--namespace", SPACE, "--kubeconfig", str(cluster.kubeconfig))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * LIMIT_SECONDS)
+    assert done.returncode == 0, done.stdout + done.stderr + seen(cluster.admin())
+
+
+def seen(admin: Api) -> str:
+    """How our pods are and what they last said, for messages."""
+    told = []
+    for one in admin.get(f"/api/v1/namespaces/{SPACE}/pods")["items"]:
+        told.append(
+            json.dumps([one["metadata"]["name"], one["status"].get("containerStatuses"), one["spec"]["nodeName"]])
+        )
+        for container in one["spec"]["containers"]:
+            path = f"/api/v1/namespaces/{SPACE}/pods/{one['metadata']['name']}/log?tailLines=20"
+            try:
+                told.append(admin.text(f"{path}&container={container['name']}"))
+            except RefusedError as error:  # a container that has not begun has no log
+                told.append(repr(error))
+    told += [str(one.get("message")) for one in admin.get(f"/api/v1/namespaces/{SPACE}/events")["items"]]
+    return "\n".join(told)
+
+
+def until(admin: Api, path: str, holds: Callable[[Object], object]) -> Object:
+    try:
+        return admin.until(path, lambda found: bool(holds(found)), LIMIT_SECONDS)
+    except ClusterError as error:
+        raise AssertionError(f"{error}\n{seen(admin)}") from None
+
+
+def create(admin: Api, name: str, limits: dict[str, str], command: tuple[str, ...], **spec: object) -> Object:
+    return admin.create(PODS, pod(name, command=command, limits=limits, **spec))
+
+
+def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behind(
+    cluster: Cluster, node: RealNode, tmp_path: Path
+) -> None:
+    admin = cluster.admin()
+    file = values(cluster, node, tmp_path)
+    wait = ("--wait", "--timeout", f"{LIMIT_SECONDS}s")
+    helm(cluster, "upgrade", "--install", "gpupool", str(CHART), "--create-namespace", "-f", str(file), *wait)
+    until(admin, f"{ledger.NODES}/{NAME}", lambda found: len(found.get("status", {}).get("cards", ())) == 4)
+    assert admin.get(f"{ledger.NODES}/{NAME}")["spec"]["mode"] == "observe"
+
+    people = People(cluster_admin(cluster))
+    people.ok("doctor")
+    people.ok("adopt", NAME, "--yes")
+    create(admin, "share", SHARE, ("/bin/cat", SHARE_FILE))
+    ended = until(admin, f"{PODS}/share", has_ended)
+    assert ended["status"]["phase"] == "Succeeded", ended["status"]
+    (card,) = json.loads(admin.text(f"{PODS}/share/log"))["devices"]
+    assert (card["gpu_milli"], card["memory_bytes"]) == (300, 8 << 30)
+    assert card["uuid"] in ended["metadata"]["annotations"][names.PLACED]
+
+    create(admin, "never", {GPUS: "1"}, ("/bin/true",), nodeSelector={"card": "of-another-kind"})
+    assert admin.get(f"{PODS}/never")["spec"]["schedulingGates"]
+    helm(cluster, "uninstall", "gpupool", *wait)
+    assert not admin.get(f"{PODS}/never")["spec"].get("schedulingGates")
+    for made in (*install.objects(), install.webhook()):
+        if made["kind"] != "Namespace":
+            admin.until_gone(install.path_of(made))
+    capacity = admin.get(f"/api/v1/nodes/{NAME}")["status"]["capacity"]
+    assert not {names.GPU_MILLI, names.MEMORY} & capacity.keys()
+    create(admin, "plain", {}, ("/bin/true",))
+    assert until(admin, f"{PODS}/plain", has_ended)["status"]["phase"] == "Succeeded"
+    admin.close()
