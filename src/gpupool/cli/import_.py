@@ -162,11 +162,15 @@ def _besides(one: dict[str, Any]) -> str:
     return "".join(f", {word}" for word in words)
 
 
+def _size_words(gang: dict[str, Any]) -> str:
+    return f"all {gang['size']} start together" if "size" in gang else "its size is not said"
+
+
 def _pod_words(pod: dict[str, Any]) -> str:
     words = [f"queue {pod['queue']}"] if "queue" in pod else []
     if "gang" in pod:
         gang = pod["gang"]
-        numbers = f"at least {gang['minimum']} start together" if "minimum" in gang else "its size is not said"
+        numbers = f"at least {gang['minimum']} start together" if "minimum" in gang else _size_words(gang)
         words.append(f"gang {gang['name']} ({numbers})")
     within = pod.get("within", {})
     words += [f"within one {within['required']}"] if "required" in within else []

@@ -63,6 +63,7 @@ class Pod:
     priority_class: str | None = None
     gang_name: str | None = None
     """`spec.schedulingGroup.podGroupName` of Kubernetes itself."""
+    name: str | None = None
 
     def annotation(self, key: str) -> Word | None:
         return self.annotations.get(key)
@@ -98,6 +99,7 @@ def read_pod(pod: object) -> Pod:
         _text(spec, "nodeName"),
         _text(spec, "priorityClassName"),
         _text(group, "podGroupName"),
+        _text(meta, "name"),
     )
 
 

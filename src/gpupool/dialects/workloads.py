@@ -185,7 +185,7 @@ def _together(body: Mapping[str, Any], kind: str, found: list[Template]) -> list
     spec = mapping(body.get("spec"), ("spec",))
     if kind == "LeaderWorkerSet":
         size = mapping(spec.get("leaderWorkerTemplate"), ("spec", "leaderWorkerTemplate")).get("size", 1)
-        note = f"each replica is a gang of {size}: it is sized from the LeaderWorkerSet when the pods come"
+        note = f"each replica is a gang of its own, of {size} pods, where the templates have the label gpupool.dev/gang"
         return [replace(one, notes=(note,)) for one in found]
     members = [one for one in found if (one.role or "").lower() not in _STARTERS]
     size = sum(one.replicas or 0 for one in members)
