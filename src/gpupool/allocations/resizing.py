@@ -38,6 +38,7 @@ from gpupool.model.device import DeviceState, Health
 from gpupool.model.job import JobState
 from gpupool.model.quota import Amount
 from gpupool.store.database import Write
+from gpupool.wire.jobs import JobOut
 
 Row = sa.Row[Any]
 
@@ -154,6 +155,29 @@ def _change(seat: Row, wanted: Wanted) -> Resize:
     milli = seat.gpu_milli if wanted.gpu_milli is None else wanted.gpu_milli
     size = seat.memory_bytes if wanted.memory_bytes is None else wanted.memory_bytes
     return Resize(seat.device_id, milli, size, seat.gpu_milli, seat.memory_bytes)
+
+
+def is_applied(connection: sa.Connection, public_id: str) -> bool:
+    """Whether a job's node has said that the limits of the present generation are in force, or nothing is held."""
+    held = sa.and_(jobs.c.public_id == public_id, allocations.c.state != AllocationState.RELEASED)
+    query = sa.select(allocations.c.generation, allocations.c.applied_generation)
+    row = connection.execute(query.join(jobs, jobs.c.id == allocations.c.job_id).where(held)).one_or_none()
+    return row is None or row.applied_generation == row.generation
+
+
+def resize_note(job: JobOut, bytes_before: int, used: int | None) -> str:
+    """What a person should know about a resize, if anything."""
+    memory = job.memory_bytes or 0
+    if used is not None and used > memory:
+        return (
+            f"{format_mib(used)} are in use, {format_mib(used - memory)} more than it now has: what it holds stays, "
+            "it gets nothing more until it has given that back"
+        )
+    if job.fence == "none":
+        return "nothing enforces it (fence: none): the pool counts it, and the job reads it in its share file"
+    if memory < bytes_before and used is None:
+        return "what it may hold beyond that stays; it gets nothing more until it has given that back"
+    return ""
 
 
 # What is refused ---------------------------------------------------------------------------------

@@ -11,7 +11,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import defragmenting, inserting, intake, making_moves, progress, reading, reserving
+from gpupool.allocations import (
+    defragmenting,
+    inserting,
+    intake,
+    job_view,
+    making_moves,
+    node_work,
+    progress,
+    reading,
+    reserving,
+)
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
@@ -20,10 +30,9 @@ from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
 from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.quota_report import quota_tree
-from gpupool.allocations.resizing import check_wanted, resize_job
+from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
 from gpupool.allocations.tables import IS_LIVE, allocations, jobs
 from gpupool.base.errors import NotAllowed, WrongState
-from gpupool.base.units import format_mib
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
@@ -132,7 +141,7 @@ class Allocations:
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            return self._in_use(reading.one(connection, row.id, self._why), processes=True)
+            return self._in_use(job_view.one(connection, row.id, self._why), processes=True)
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
@@ -151,7 +160,7 @@ class Allocations:
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            job = reading.one(connection, row.id, self._why)
+            job = job_view.one(connection, row.id, self._why)
             return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
 
     def quotas(self, principal: Principal) -> QuotaTreeOut:
@@ -233,7 +242,7 @@ class Allocations:
         mine = all(row.user_id == principal.user_id for row in rows)
         self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
         with self.store.read() as connection:
-            return [reading.one(connection, row.id, self._why) for row in rows]
+            return [job_view.one(connection, row.id, self._why) for row in rows]
 
     def _check_may(self, rows: Sequence[sa.Row[Any]], principal: Principal, verb: str) -> None:
         others = [row for row in rows if row.user_id != principal.user_id]
@@ -284,7 +293,7 @@ class Allocations:
         with self.placer.standing_still() as snapshot, self.store.write() as write:
             done = resize_job(write, self.metering, row.id, wanted, Beside(snapshot, write.now_ns))
             told = ResizedOut(
-                job=reading.one(write.connection, row.id, self._why),
+                job=job_view.one(write.connection, row.id, self._why),
                 gpu_milli_before=done.milli_before,
                 memory_bytes_before=done.bytes_before,
                 changed=done.changed,
@@ -304,15 +313,15 @@ class Allocations:
             state = progress.note_saved(write, row.id)
             if state != JobState.RUNNING:
                 raise WrongState(f"job {row.name} is {state}: only what runs has work to save", hint="gpupool ps")
-            job, now_ns = reading.one(write.connection, row.id, self._why), write.now_ns
+            job, now_ns = job_view.one(write.connection, row.id, self._why), write.now_ns
             write.note(lambda: self.mirror.note_saved(job.id, now_ns))
         return self._in_use(job)
 
     def resized(self, told: ResizedOut) -> ResizedOut:
         """The same answer with what the node has said since."""
         with self.store.read() as connection:
-            applied = reading.is_applied(connection, told.job.id)
-            job = self._in_use(reading.find_public(connection, told.job.id, self._why))
+            applied = is_applied(connection, told.job.id)
+            job = self._in_use(job_view.find_public(connection, told.job.id, self._why))
         used = self._used_at_resize.get(told.job.id) if applied else None
         note = resize_note(job, told.memory_bytes_before, used)
         return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})
@@ -322,7 +331,7 @@ class Allocations:
     def work(self, node: str, after: int) -> WorkPage:
         """What the agent of a node has to do since the cursor; after=0 also lists all that is held."""
         with self.store.read() as connection:
-            cursor, work = reading.work_for(connection, self.fleet.agent_of(node), after)
+            cursor, work = node_work.work_for(connection, self.fleet.agent_of(node), after)
         live = [item.allocation for item in work] if after == 0 else None
         return WorkPage(cursor=cursor, work=work, live=live)
 
@@ -419,24 +428,9 @@ def _tell(write: Write, submission: intake.Submission, key: int, why: str) -> Su
     return told
 
 
-def _submitted(connection: sa.Connection, submission: intake.Submission, key: int, why: reading.Why) -> SubmittedOut:
-    first = reading.one(connection, key, why)
+def _submitted(connection: sa.Connection, submission: intake.Submission, key: int, why: job_view.Why) -> SubmittedOut:
+    first = job_view.one(connection, key, why)
     return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
-
-
-def resize_note(job: JobOut, bytes_before: int, used: int | None) -> str:
-    """What a person should know about a resize, if anything."""
-    memory = job.memory_bytes or 0
-    if used is not None and used > memory:
-        return (
-            f"{format_mib(used)} are in use, {format_mib(used - memory)} more than it now has: what it holds stays, "
-            "it gets nothing more until it has given that back"
-        )
-    if job.fence == "none":
-        return "nothing enforces it (fence: none): the pool counts it, and the job reads it in its share file"
-    if memory < bytes_before and used is None:
-        return "what it may hold beyond that stays; it gets nothing more until it has given that back"
-    return ""
 
 
 def is_settled(job: JobOut) -> bool:
