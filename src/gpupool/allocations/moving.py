@@ -12,7 +12,7 @@ from itertools import chain
 
 import sqlalchemy as sa
 
-from gpupool.allocations.ledger import name_cards
+from gpupool.allocations.cards import name_cards
 from gpupool.allocations.notes import CardNote
 from gpupool.allocations.tables import IS_LIVE, jobs
 from gpupool.allocations.together import PREEMPTION_GRACE_SECONDS, stop_working, told

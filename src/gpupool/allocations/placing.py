@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gpupool.allocations import together
-from gpupool.allocations.ledger import grant, read_cards, read_use
+from gpupool.allocations.cards import read_all_cards, read_cards
+from gpupool.allocations.hosts import read_all_hosts
+from gpupool.allocations.ledger import grant
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.reserving import next_boundary
@@ -361,7 +363,7 @@ class Placer:
         """Take in what was given back a moment ago; far less than reading all that is known of the cards."""
         self._reload_tenants = True
         with self._store.read() as connection:
-            cards, hosts = read_use(connection)
+            cards, hosts = read_all_cards(connection), read_all_hosts(connection)
         self._mirror.note_cards(cards)
         self._mirror.note_hosts(hosts)
 
