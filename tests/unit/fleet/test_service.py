@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import BadOption, Conflict, InvalidBody, NotFound, StillInUse, WrongState
-from gpupool.fleet.service import SILENT_AFTER_SECONDS, USAGE_FRESH_SECONDS
+from gpupool.fleet.hearing import SILENT_AFTER_SECONDS
+from gpupool.fleet.service import USAGE_FRESH_SECONDS
 from gpupool.model.device import DeviceState, may_become
 from gpupool.wire.fleet import DeviceSample, ProcessOut, UsageOut
 from tests.unit.fleet.conftest import ADMIN, AGENT, GIB, USER, House, card, node
