@@ -17,7 +17,8 @@ from gpupool.base.errors import BadDuration, BadOption, UnknownTenant
 from gpupool.base.units import format_instant
 from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.prices import Prices
-from gpupool.metering.report import BY, Ask, make_report
+from gpupool.metering.reading import BY, Ask
+from gpupool.metering.report import make_report
 from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.metering.samples import Latest, Samples, forget_sums, take_in, write_samples
 from gpupool.metering.tables import intervals, jobs_view

@@ -21,7 +21,7 @@ from gpupool.server import doors, problems
 from gpupool.server.auth import Authentication, Brake
 from gpupool.server.bodies import Bodies
 from gpupool.server.config import ServerConfig, Services
-from gpupool.server.metrics import Measured
+from gpupool.server.measured import Measured
 from gpupool.server.metrics import router as metrics_router
 from gpupool.server.once import Once
 from gpupool.server.openapi import describe

@@ -8,7 +8,6 @@ figure that is not known is absent, never 0.
 
 from __future__ import annotations
 
-import time
 from collections import Counter as Multiset
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +26,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool import __version__
 from gpupool.allocations.tables import jobs
@@ -95,7 +93,6 @@ HARDWARE_GAUGES: Mapping[str, tuple[str, Callable[[UsageOut], float | None]]] = 
 _NS = 10**9
 # As the partial index on live jobs is written, so that it is used.
 _LIVE_JOBS = sa.text("state IN ('pending', 'starting', 'running')")
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -301,49 +298,3 @@ def _histogram(name: str, text: str, labels: tuple[str, ...], histogram: counter
             buckets.append(("+Inf" if bound is None else repr(float(bound)), float(running)))
         family.add_metric(values, buckets, total)
     return family
-
-
-class Measured:
-    """ASGI layer that counts every request by its route's template. Put it outside the one that answers errors."""
-
-    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._app, self._clock = app, clock
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, told = self._clock(), False
-
-        def tell(status: int) -> None:
-            nonlocal told
-            if not told:
-                told = True
-                counters.requests.answered(_template(scope), _method(scope), status, self._clock() - began)
-
-        async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                tell(message["status"])
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        finally:
-            tell(500)  # nothing was answered: it failed, or its client went away
-
-
-def _template(scope: Scope) -> str:
-    """The route as it is written, `/api/v1/jobs/{job}`; one word for everything that no route took.
-
-    A route below a prefix may name only its own part: what the address has more in front is the prefix.
-    """
-    path = getattr(scope.get("route"), "path", None)
-    if not isinstance(path, str):
-        return "(none)"
-    asked, own = str(scope["path"]).split("/"), path.split("/")
-    return "/".join([*asked[: len(asked) - len(own) + 1], *own[1:]])
-
-
-def _method(scope: Scope) -> str:
-    method = str(scope.get("method", ""))
-    return method if method in _METHODS else "other"

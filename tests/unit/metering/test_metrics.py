@@ -18,7 +18,8 @@ from gpupool.allocations.mirror import Mirror
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.tenant import Permission, Role
 from gpupool.scheduling.snapshot import Expected
-from gpupool.server.metrics import Measured, build_metrics, router
+from gpupool.server.measured import Measured
+from gpupool.server.metrics import build_metrics, router
 from gpupool.store import counters
 from gpupool.tenancy.access import PRINCIPAL_KEY
 from gpupool.wire.capacity import CapacityOut
