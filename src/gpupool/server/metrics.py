@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter as Multiset
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request
@@ -47,6 +47,7 @@ from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.fleet import CardUse, UsageOut
 
 router = APIRouter(tags=["metering"])
+T = TypeVar("T")
 
 CARD = ("card", "node", "model")
 SHARE = (*CARD, "tenant")
@@ -68,7 +69,7 @@ SHARE_COUNTERS: Mapping[str, tuple[str, str, int]] = {
     "launches": ("Kernels, graphs and copies that they submitted.", "launches", 1),
     "refusals": ("Allocations refused for the limit of a share.", "refusals", 1),
 }
-CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float]]] = {
+CARD_GAUGES: Mapping[str, tuple[str, Callable[[Any], float | None]]] = {
     "capacity_milli": ("Thousandths of a card that it can give.", lambda row: 1000),
     "held_milli": ("Thousandths of the card that shares hold now.", lambda row: row.used_milli),
     "capacity_bytes": ("Memory of the card.", lambda row: row.memory_bytes),
@@ -149,23 +150,10 @@ class PoolMetrics(Collector):
         rows = connection.execute(query.order_by(devices.c.node_id, devices.c.idx)).all()
         yield _by_state(rows)
         present = [row for row in rows if row.state != DeviceState.LOST]
-        for name, (text, read) in CARD_GAUGES.items():
-            gauge = GaugeMetricFamily(f"gpupool_card_{name}", text, labels=CARD)
-            for row in present:
-                gauge.add_metric(_card(row), read(row))
-            yield gauge
-        yield from self._hardware(present)
+        seen = [(_card(row), sample.usage) for row in present if (sample := self._fleet.usage(row.uuid)) is not None]
+        yield from _gauges("card", CARD, CARD_GAUGES, [(_card(row), row) for row in present])
+        yield from _gauges("card", CARD, HARDWARE_GAUGES, seen)
         yield from self._shares(connection, {row.uuid: _card(row) for row in present})
-
-    def _hardware(self, rows: Iterable[Any]) -> Iterator[Metric]:
-        seen = [(_card(row), sample.usage) for row in rows if (sample := self._fleet.usage(row.uuid)) is not None]
-        for name, (text, read) in HARDWARE_GAUGES.items():
-            gauge = GaugeMetricFamily(f"gpupool_card_{name}", text, labels=CARD)
-            for labels, usage in seen:
-                value = read(usage)
-                if value is not None:
-                    gauge.add_metric(labels, value)
-            yield gauge
 
     def _shares(self, connection: sa.Connection, cards: Mapping[str, list[str]]) -> Iterator[Metric]:
         """What fences say, by card and tenant; a card's tenants without a fenced job are absent."""
@@ -215,13 +203,7 @@ class PoolMetrics(Collector):
 
 
 def _capacity(capacity: CapacityOut) -> Iterator[Metric]:
-    for name, (text, read) in MODEL_GAUGES.items():
-        gauge = GaugeMetricFamily(f"gpupool_model_{name}", text, labels=["model"])
-        for room in capacity.models:
-            value = read(room)
-            if value is not None:
-                gauge.add_metric([room.model], value)
-        yield gauge
+    yield from _gauges("model", ["model"], MODEL_GAUGES, [([room.model], room) for room in capacity.models])
     text = "Of the node, free and of no use to an expected claim, on average."
     fragments = GaugeMetricFamily("gpupool_node_fragment_milli", text, labels=["node"])
     for node in capacity.nodes:
@@ -279,6 +261,22 @@ def _requests() -> Iterator[Metric]:
     yield count
     text = "Time until the answer began; long polls wait on purpose."
     yield _histogram("gpupool_api_request_seconds", text, ("route", "method"), requests.seconds)
+
+
+def _gauges(
+    of: str,
+    names: Sequence[str],
+    gauges: Mapping[str, tuple[str, Callable[[T], float | None]]],
+    things: Sequence[tuple[list[str], T]],
+) -> Iterator[Metric]:
+    """Each of these gauges with a value for each of these things, which come with their labels; unknown is absent."""
+    for name, (text, read) in gauges.items():
+        gauge = GaugeMetricFamily(f"gpupool_{of}_{name}", text, labels=names)
+        for labels, thing in things:
+            value = read(thing)
+            if value is not None:
+                gauge.add_metric(labels, value)
+        yield gauge
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...], counter: counters.Counter) -> Metric:
