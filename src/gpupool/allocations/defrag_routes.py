@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from gpupool.allocations.routes import Service
+from gpupool.allocations.answering import Service
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require
 from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
-from gpupool.allocations.routes import service, while_connected
+from gpupool.allocations.answering import service, while_connected
 from gpupool.allocations.service import Allocations
 from gpupool.base.errors import NotFound, Refused, Unavailable, UnknownModel, UnknownTenant
 from gpupool.base.units import MIB, format_gpu

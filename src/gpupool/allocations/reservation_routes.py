@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from gpupool.allocations.routes import Limit, Reader, Service
+from gpupool.allocations.answering import Limit, Reader, Service
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require
 from gpupool.wire.common import Page

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from gpupool.agent.job_log import log_files, read_log
-from gpupool.allocations.routes import Chunk
+from gpupool.allocations.log_routes import Chunk
 from gpupool.host.watching import directory_changed
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, fields
 from fastapi import APIRouter, FastAPI
 
 from gpupool.allocations.defrag_routes import router as defrag_router
+from gpupool.allocations.event_routes import router as event_router
+from gpupool.allocations.log_routes import router as log_router
+from gpupool.allocations.node_routes import router as node_router
 from gpupool.allocations.planning import router as planning_router
 from gpupool.allocations.reservation_routes import router as reservation_router
 from gpupool.allocations.routes import router as allocations_router
@@ -45,6 +48,9 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(fleet_router),
     Mount(metering_router),
     Mount(allocations_router),
+    Mount(log_router),
+    Mount(node_router),
+    Mount(event_router),
     Mount(planning_router),
     Mount(reservation_router),
     Mount(defrag_router),

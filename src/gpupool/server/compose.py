@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gpupool.allocations.routes import Logs
+from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.tables import jobs
 from gpupool.fleet.service import Fleet

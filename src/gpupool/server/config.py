@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpupool.allocations.routes import Logs
+from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering

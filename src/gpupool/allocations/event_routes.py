@@ -1,0 +1,41 @@
+"""Routes of the event log, below /api/v1: a piece of it, or its lines as they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from gpupool.allocations.answering import Cursor, Limit, Reader, Service
+from gpupool.allocations.service import Allocations
+from gpupool.model.tenant import Principal
+from gpupool.wire.common import Event
+
+router = APIRouter(tags=["jobs"])
+HEARTBEAT_SECONDS = 15.0
+EVENTS_AT_ONCE = 500
+
+
+@router.get("/events", tags=["events"])
+def list_events(allocations: Service, caller: Reader, after: Cursor = 0, limit: Limit = 100) -> list[Event]:
+    """A piece of the event log: the pool's own events and those of the caller's tenant."""
+    return allocations.events(caller, after, limit)
+
+
+@router.get("/watch", tags=["events"], response_class=StreamingResponse)
+async def watch(request: Request, allocations: Service, caller: Reader, after: Cursor = 0) -> StreamingResponse:
+    """Events as they come, one JSON object a line, a blank line every 15 s. Resume with the last `seq` as `after`."""
+    return StreamingResponse(_lines(request, allocations, caller, after), media_type="application/x-ndjson")
+
+
+async def _lines(request: Request, allocations: Allocations, caller: Principal, after: int) -> AsyncIterator[str]:
+    with allocations.store.hub.ticket("events") as ticket:
+        while not await request.is_disconnected():
+            found = await run_in_threadpool(allocations.events, caller, after, EVENTS_AT_ONCE)
+            for event in found:
+                yield event.model_dump_json() + "\n"
+                after = event.seq
+            if len(found) < EVENTS_AT_ONCE and not await ticket.wait(HEARTBEAT_SECONDS):
+                yield "\n"
