@@ -93,12 +93,12 @@ class LargePool:
         """What the agent was last told to do."""
         with self.engine.connect() as connection:
             generation = connection.execute(sa.select(pool.c.generation)).scalar_one()
-        return self.services.allocations.work(AGENT, generation - 1).work[-1]
+        return self.services.allocations.agents.work(AGENT, generation - 1).work[-1]
 
     def end(self, work: WorkOut) -> None:
         """The agent tells that the command ended well."""
         report = ReportIn(allocation=work.allocation, generation=work.generation, state="ended", exit_code=0)
-        assert self.services.allocations.reports(AGENT, ReportsIn(reports=[report])).stale == []
+        assert self.services.allocations.agents.reports(AGENT, ReportsIn(reports=[report])).stale == []
 
 
 @contextmanager

@@ -87,11 +87,11 @@ class House:
         return self.allocations.job(name, self.admin)
 
     def work(self, after: int = 0, node: str = "node-1") -> list[WorkOut]:
-        return self.allocations.work(node, after).work
+        return self.allocations.agents.work(node, after).work
 
     def report(self, item: WorkOut, state: str, node: str = "node-1", **more: Any) -> list[str]:
         report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)
-        return self.allocations.reports(node, ReportsIn(reports=[report])).stale
+        return self.allocations.agents.reports(node, ReportsIn(reports=[report])).stale
 
     def finish(self, name: str, **more: Any) -> None:
         job = self.job(name)

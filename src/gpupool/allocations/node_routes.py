@@ -30,7 +30,7 @@ async def work(
         request,
         ("node", allocations.fleet.agent_of(node)),
         wait_seconds if after else 0,
-        lambda: allocations.work(node, after),
+        lambda: allocations.agents.work(node, after),
         lambda page: bool(page.work),
     )
 
@@ -38,4 +38,4 @@ async def work(
 @router.post("/nodes/{node}/reports", tags=["agents"])
 def reports(node: str, body: ReportsIn, allocations: Service, caller: Agent) -> ReportsOut:
     """What became of a node's allocations, cards and jobs. Telling it twice changes nothing."""
-    return allocations.reports(node, body)
+    return allocations.agents.reports(node, body)

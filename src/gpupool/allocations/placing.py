@@ -200,6 +200,11 @@ class Placer:
         key = self._mirror.key_of(job)
         return None if key is None else self._rejections.get(key)
 
+    def why(self, job: str) -> str:
+        """The same as a sentence."""
+        rejection = self.rejection(job)
+        return rejection.sentence if rejection else "not looked at yet"
+
     def rejections(self) -> Mapping[ClassKey, Rejection]:
         return self._rejections
 

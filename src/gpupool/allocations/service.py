@@ -1,7 +1,7 @@
 """Jobs from submission to the last report: the room's door.
 
-Puts together intake, placing, the ledger, progress and reading; each decides or writes by
-itself, this only calls them in order and keeps the mirror informed.
+Puts together intake, placing, the ledger, progress and reading; each decides or writes by itself, this only calls them
+in order and keeps the mirror informed. Agents have a door of their own (`agents`).
 """
 
 from __future__ import annotations
@@ -13,42 +13,40 @@ import sqlalchemy as sa
 
 from gpupool.allocations import (
     defragmenting,
-    inserting,
     intake,
     job_view,
     making_moves,
-    node_work,
     progress,
     reading,
     reserving,
 )
+from gpupool.allocations.agents import Agents
+from gpupool.allocations.arrivals import Arrivals
 from gpupool.allocations.capacity_view import capacity
+from gpupool.allocations.event_log import read_events
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
-from gpupool.allocations.placing import Arrival, Placer
+from gpupool.allocations.placing import Placer
 from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
-from gpupool.allocations.tables import IS_LIVE, allocations, jobs
+from gpupool.allocations.tables import IS_LIVE, jobs
 from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
-from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import replay
-from gpupool.store.database import Store, Write
-from gpupool.store.tables import events
+from gpupool.store.database import Store
 from gpupool.tenancy.service import Tenancy
-from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut
-from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, RunAs, WorkPage
+from gpupool.wire.fleet import RunAs
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
 from gpupool.wire.people import QuotaTreeOut
 from gpupool.wire.reservations import ReservationIn, ReservationOut
@@ -72,8 +70,8 @@ class Allocations:
         self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
-        self._used_at_resize: dict[str, int | None] = {}
-        self._began_ns = store.clock.now_ns()
+        self.agents = Agents(store, fleet, metering, self.mirror, self.leases)
+        self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer)
 
     def start(self) -> None:
         """Read what waits, give attached jobs a fresh lease, begin to place."""
@@ -94,58 +92,23 @@ class Allocations:
             tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
         self.placer.refresh()
         submission = intake.check(body, principal, tenant, run_as, self.mirror)
-        told = self._take_in_array(submission) if submission.array else self._take_in(submission, wait=body.wait)
-        self._noted(submission)
+        told = self._arrivals.take_in(submission, wait=body.wait)
         if body.attached:
             self.leases.renew(submission.public_ids[0])
         return told
-
-    def _take_in(self, submission: intake.Submission, *, wait: bool) -> SubmittedOut:
-        """One job, placed with its arrival where there is room."""
-        now_ns, keys, told = self.store.clock.now_ns(), list[int](), list[SubmittedOut]()
-        arrival = Arrival(
-            submission.waiting(now_ns),
-            submission.queued(now_ns),
-            insert=lambda write: keys.append(self._insert(write, submission)),
-            tell=lambda write, why: told.append(_tell(write, submission, keys[-1], why)),
-        )
-        if wait and not submission.attached and self.placer.running:
-            self.placer.take_in_later(arrival)
-        else:
-            self.placer.take_in(arrival, wait=wait)
-        return told[-1]
-
-    def _take_in_array(self, submission: intake.Submission) -> SubmittedOut:
-        """Many jobs wait first; a first batch of them is placed before the answer."""
-        with self.store.write() as write:
-            key = self._insert(write, submission)
-            _tell(write, submission, key, "submitted a moment ago")
-            queued = submission.queued(self.store.clock.now_ns())
-            write.note(lambda: self.mirror.enqueue(queued))
-        self.placer.run_once()
-        self.store.hub.publish({"queue"})
-        with self.store.read() as connection:
-            return _submitted(connection, submission, key, self._why)
-
-    def _noted(self, submission: intake.Submission) -> None:
-        """What is asked for is what will be asked for."""
-        for part in submission.parts:
-            self.mirror.note_claim(part.shape, part.count)
-
-    def _insert(self, write: Write, submission: intake.Submission) -> int:
-        project = self.tenancy.ensure_project(write, submission.tenant_id, submission.project)
-        return inserting.insert(write, submission, project)
 
     # --- reading ---------------------------------------------------------------------------
 
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            return self._in_use(job_view.one(connection, row.id, self._why), processes=True)
+            return self._in_use(job_view.one(connection, row.id, self.placer.why), processes=True)
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
-            found = reading.page(connection, principal, wanted, self.store.clock.now_ns(), after, limit, self._why)
+            found = reading.page(
+                connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.why
+            )
         return found.model_copy(update={"items": [self._in_use(job) for job in found.items]})
 
     def _in_use(self, job: JobOut, *, processes: bool = False) -> JobOut:
@@ -160,17 +123,13 @@ class Allocations:
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            job = job_view.one(connection, row.id, self._why)
+            job = job_view.one(connection, row.id, self.placer.why)
             return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
 
     def quotas(self, principal: Principal) -> QuotaTreeOut:
         """Who may hold, holds, borrows and lends what, as far as the caller may see it."""
         self.placer.refresh()
         return quota_tree(self.mirror.snapshot(), principal)
-
-    def _why(self, job: str) -> str:
-        rejection = self.placer.rejection(job)
-        return rejection.sentence if rejection else "not looked at yet"
 
     def capacity(self) -> CapacityOut:
         """What the pool could still give, as it is now."""
@@ -242,7 +201,7 @@ class Allocations:
         mine = all(row.user_id == principal.user_id for row in rows)
         self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
         with self.store.read() as connection:
-            return [job_view.one(connection, row.id, self._why) for row in rows]
+            return [job_view.one(connection, row.id, self.placer.why) for row in rows]
 
     def _check_may(self, rows: Sequence[sa.Row[Any]], principal: Principal, verb: str) -> None:
         others = [row for row in rows if row.user_id != principal.user_id]
@@ -289,11 +248,11 @@ class Allocations:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
         self._check_may([row], principal, "resize")
-        self._used_at_resize.pop(row.public_id, None)
+        self.agents.used_at_resize.pop(row.public_id, None)
         with self.placer.standing_still() as snapshot, self.store.write() as write:
             done = resize_job(write, self.metering, row.id, wanted, Beside(snapshot, write.now_ns))
             told = ResizedOut(
-                job=job_view.one(write.connection, row.id, self._why),
+                job=job_view.one(write.connection, row.id, self.placer.why),
                 gpu_milli_before=done.milli_before,
                 memory_bytes_before=done.bytes_before,
                 changed=done.changed,
@@ -313,7 +272,7 @@ class Allocations:
             state = progress.note_saved(write, row.id)
             if state != JobState.RUNNING:
                 raise WrongState(f"job {row.name} is {state}: only what runs has work to save", hint="gpupool ps")
-            job, now_ns = job_view.one(write.connection, row.id, self._why), write.now_ns
+            job, now_ns = job_view.one(write.connection, row.id, self.placer.why), write.now_ns
             write.note(lambda: self.mirror.note_saved(job.id, now_ns))
         return self._in_use(job)
 
@@ -321,116 +280,17 @@ class Allocations:
         """The same answer with what the node has said since."""
         with self.store.read() as connection:
             applied = is_applied(connection, told.job.id)
-            job = self._in_use(job_view.find_public(connection, told.job.id, self._why))
-        used = self._used_at_resize.get(told.job.id) if applied else None
+            job = self._in_use(job_view.find_public(connection, told.job.id, self.placer.why))
+        used = self.agents.used_at_resize.get(told.job.id) if applied else None
         note = resize_note(job, told.memory_bytes_before, used)
         return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})
-
-    # --- nodes -----------------------------------------------------------------------------
-
-    def work(self, node: str, after: int) -> WorkPage:
-        """What the agent of a node has to do since the cursor; after=0 also lists all that is held."""
-        with self.store.read() as connection:
-            cursor, work = node_work.work_for(connection, self.fleet.agent_of(node), after)
-        live = [item.allocation for item in work] if after == 0 else None
-        return WorkPage(cursor=cursor, work=work, live=live)
-
-    def reports(self, node: str, body: ReportsIn) -> ReportsOut:
-        """Take in what a node tells. Idempotent: telling it twice changes nothing."""
-        self.fleet.seen(node)
-        agent = self.fleet.agent_of(node)
-        # Samples first: the last one of a job comes with the report of its end, which closes its books.
-        self.metering.note(*self._of_agent(agent, body.jobs))
-        stale = self._take(agent, body) if body.reports else []
-        if body.devices:
-            self.fleet.observe(node, body.devices)
-        # Also without samples: a heartbeat is when the books are folded.
-        self.metering.keep_up()
-        if body.ready:
-            self.fleet.mark_ready(node)
-        return ReportsOut(stale=stale)
-
-    def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> tuple[list[JobSample], dict[str, str]]:
-        """Samples of jobs that this agent's nodes hold, and whose sums may be added up, with the tenants.
-
-        An agent has nothing to say of others' jobs. What a job used before this server began is not its to count.
-        """
-        if not samples:
-            return [], {}
-        query = (
-            sa.select(jobs.c.public_id, jobs.c.placed_ns, tenants.c.name.label("tenant"))
-            .join(allocations, allocations.c.job_id == jobs.c.id)
-            .join(nodes, nodes.c.id == allocations.c.node_id)
-            .join(tenants, tenants.c.id == jobs.c.tenant_id)
-            .where(jobs.c.public_id.in_([sample.job for sample in samples]), nodes.c.agent == agent)
-        )
-        with self.store.read() as connection:
-            known = {row.public_id: row for row in connection.execute(query)}
-        heard = self.metering.latest()
-        counted = {
-            job: row.tenant for job, row in known.items() if job in heard or (row.placed_ns or 0) >= self._began_ns
-        }
-        return [sample for sample in samples if sample.job in known], counted
-
-    def _take(self, agent: str, body: ReportsIn) -> list[str]:
-        with self.store.write() as write:
-            told = progress.take(write, self.metering, self.fleet, agent, body.reports, self.mirror.seconds)
-            write.note(lambda: self._note(told))
-        self.leases.drop(told.ended)
-        self.metering.forget_samples(told.rerun.values())
-        self._used_at_resize |= told.used
-        for job, used in told.used.items():
-            if used is not None:
-                self.metering.note_memory(job, used)
-        for job in told.ended:
-            self._used_at_resize.pop(job, None)
-        if told.granted.cards or told.requeued:
-            self.store.hub.publish({"queue"})
-        return told.stale
-
-    def _note(self, told: progress.Told) -> None:
-        for job, seconds in told.done.items():
-            self.mirror.note_done(job, seconds)
-        self.mirror.note_granted(told.granted)
-        self.mirror.note_leaving(told.leaving)
-        self.mirror.dequeue(told.dequeued)
-        if told.requeued:
-            self.mirror.enqueue(told.requeued, again=True)
-        self.mirror.note_ended(told.ended)
 
     # --- events ----------------------------------------------------------------------------
 
     def events(self, principal: Principal, after: int, limit: int) -> list[Event]:
         """The log from there on: the pool's own events and those of the caller's tenant."""
-        query = (
-            sa.select(events, tenants.c.name.label("tenant"))
-            .outerjoin(tenants, tenants.c.id == events.c.tenant_id)
-            .where(events.c.seq > after)
-            .order_by(events.c.seq)
-            .limit(limit)
-        )
-        if not principal.sees_all:
-            query = query.where(sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id))
         with self.store.read() as connection:
-            return [
-                Event(
-                    seq=row.seq, at_ns=row.at_ns, kind=row.kind, subject=row.subject, tenant=row.tenant, data=row.data
-                )
-                for row in connection.execute(query)
-            ]
-
-
-def _tell(write: Write, submission: intake.Submission, key: int, why: str) -> SubmittedOut:
-    """The answer, kept with the job for whoever repeats the request, also after a crash."""
-    told = _submitted(write.connection, submission, key, lambda _job: why)
-    if replay.pending() is not None:
-        write.answer(201, told.model_dump(mode="json"))
-    return told
-
-
-def _submitted(connection: sa.Connection, submission: intake.Submission, key: int, why: job_view.Why) -> SubmittedOut:
-    first = job_view.one(connection, key, why)
-    return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
+            return read_events(connection, principal, after, limit)
 
 
 def is_settled(job: JobOut) -> bool:

@@ -240,7 +240,7 @@ def test_what_each_run_was_measured_to_use_is_added_up(house: House) -> None:
     def end_with(item: WorkOut, milliseconds: int, **how: object) -> None:
         sample = JobSample(job=item.job, gpu_milliseconds=milliseconds, cpu_milliseconds=milliseconds)
         end = ReportIn(allocation=item.allocation, generation=item.generation, state="ended", **how)  # type: ignore[arg-type]
-        house.allocations.reports("node-1", ReportsIn(reports=[end], jobs=[sample]))
+        house.allocations.agents.reports("node-1", ReportsIn(reports=[end], jobs=[sample]))
 
     first = start(house, "low")
     start(house, "firm", preemptible=False)

@@ -408,7 +408,7 @@ def test_what_a_running_job_uses_is_told_with_it_and_the_word_at_a_resize_at_onc
     for milliseconds in (1000, 1500):
         house.store.clock.now_ns()
         sample = JobSample(job=item.job, gpu_milliseconds=milliseconds, gpu_memory_bytes=2 * GIB)
-        house.allocations.reports("node-1", ReportsIn(jobs=[sample]))
+        house.allocations.agents.reports("node-1", ReportsIn(jobs=[sample]))
     told = house.job("train").use
     assert told is not None
     assert (told.memory_bytes, told.memory_percent, told.gpu_milliseconds) == (2 * GIB, 25.0, 1500)
@@ -427,5 +427,5 @@ def test_the_last_sample_comes_with_the_end_and_is_in_the_books(house: House) ->
     item = work_of(house, "train")
     end = ReportIn(allocation=item.allocation, generation=item.generation, state="ended", exit_code=0)
     body = ReportsIn(reports=[end], jobs=[JobSample(job=item.job, gpu_milliseconds=777)])
-    house.allocations.reports("node-1", body)
+    house.allocations.agents.reports("node-1", body)
     assert [row.gpu_milliseconds for row in rows(house, delivered)] == [777]

@@ -217,7 +217,7 @@ def test_stopping_a_running_job_asks_its_node_and_counts_until_the_node_says_so(
     house.submit(name="a")
     (item,) = house.work()
     house.report(item, "running")
-    cursor = house.allocations.work("node-1", 0).cursor
+    cursor = house.allocations.agents.work("node-1", 0).cursor
     house.allocations.stop("a", house.admin, 3)
     (stop,) = house.work(cursor)
     assert (stop.want, stop.grace_seconds, stop.generation) == ("stop", 3, item.generation)
