@@ -57,6 +57,26 @@ def test_helm_finds_nothing_wrong(helm: str) -> None:
     assert "0 chart(s) failed" in ran(helm, "lint", "--strict", str(CHART))
 
 
+def test_who_watches_honours_the_labels_of_tenants(helm: str) -> None:
+    enabled = ("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.serviceMonitor.labels.release=mine")
+    assert not [made for made in rendered(helm) if made["kind"] == "ServiceMonitor"]
+    for part in ("agent", "controller"):
+        monitor = one(helm, "ServiceMonitor", f"gpupool-{part}", *enabled)
+        (door,) = monitor["spec"]["endpoints"]
+        service = one(helm, "Service", f"gpupool-{part}-metrics", *enabled)
+        assert (door["port"], door["honorLabels"], monitor["metadata"]["labels"]["release"]) == (
+            "metrics",
+            True,
+            "mine",
+        )
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        kind = "DaemonSet" if part == "agent" else "Deployment"
+        template = one(helm, kind, f"gpupool-{part}", *enabled)["spec"]["template"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        ports = [port["name"] for each in template["spec"]["containers"] for port in each.get("ports", ())]
+        assert ports == ["metrics"]
+
+
 def test_it_makes_what_install_makes(helm: str) -> None:
     """But for the namespace, which helm itself makes."""
     chart = {named(made): made for made in rendered(helm)}

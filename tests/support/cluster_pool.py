@@ -20,6 +20,7 @@ from gpupool.kubernetes.objects import Mode
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.node import NAME as NODE
 from tests.support.cluster.node import RealNode
 
@@ -129,11 +130,11 @@ class ClusterPool:
         self.agents.stop()
         self.admin.close()
 
-    def clear(self, pods_path: str) -> None:
+    def clear(self, pods_path: str, seconds: float = SECONDS) -> None:
         """No pod there, and no card held: nodes without a kubelet let a pod go only when nobody waits for it."""
         assert self.running, self.log()
         self.admin.delete(f"{pods_path}?gracePeriodSeconds=0")
-        self.until(lambda: not any(self.entries().values()), "every ledger empty")
+        self.until(lambda: not any(self.entries().values()), "every ledger empty", seconds)
 
     # --- looks --------------------------------------------------------------------------------
 
@@ -147,14 +148,16 @@ class ClusterPool:
         items = self.admin.get(ledger.NODES)["items"]
         return {item["metadata"]["name"]: item.get("status", {}).get("cards", []) for item in items}
 
-    def until(self, condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+    def until(
+        self, condition: Callable[[], Any], what: str, seconds: float = SECONDS, every: float = POLL_SECONDS
+    ) -> Any:
         """Look again until it is so; fails with what was waited for and the controller's last words."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = condition()
             if found:
                 return found
-            time.sleep(POLL_SECONDS)  # between two looks from outside
+            time.sleep(every)  # between two looks from outside
         raise AssertionError(f"never became true: {what}\n{self.log()}")
 
 
@@ -165,6 +168,7 @@ class NodeParts:
         self._pool, self._node, self.place, self._sim = pool, node, place, sim
         self.agent: subprocess.Popen[bytes] | None = None
         self.plugin: subprocess.Popen[bytes] | None = None
+        self.metrics_port = free_port()
 
     def start_agent(self) -> None:
         access = self._pool.cluster.access()
@@ -173,7 +177,13 @@ class NodeParts:
         words = ["-m", "gpupool.kubernetes", "--kubeconfig", str(file), "agent", "--node", NODE, "--sim", self._sim]
         words += ["--state-dir", str(self.place / "state"), "--socket", str(self.place / "agent.sock")]
         words += ["--cdi", str(self._node.cdi), "--kubelet", str(self._node.kubelet_root)]
+        words += ["--listen", f"{ADDRESS}:{self.metrics_port}"]
         self.agent = self._start(words, "agent.log")
+
+    @property
+    def simulated(self) -> Path:
+        """Where the agent's simulated cards are made to fail (`set_health`)."""
+        return self.place / "state" / "simulated"
 
     def start_plugin(self) -> None:
         words = ["-m", "gpupool.kubernetes.slots", "--agent", str(self.place / "agent.sock")]

@@ -31,11 +31,13 @@ from gpupool.kubernetes.connection import Connection, from_account, from_kubecon
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.node_agent import NodeAgent, Places
-from gpupool.kubernetes.preparing import Preparing
+from gpupool.kubernetes.node_metrics import NodeMetrics
+from gpupool.kubernetes.preparing import SHOWN, Preparing
 from gpupool.kubernetes.serving import Health, serving
 from gpupool.kubernetes.settings import Settings
 from gpupool.kubernetes.webhook import Place, Webhook
 from gpupool.mechanisms.arbiter import Arbiter
+from gpupool.mechanisms.contract import JobSeat
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -84,6 +86,16 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument("--cdi", type=Path, default=Path("/var/run/cdi"), help="where the runtime reads CDI files")
     agent.add_argument("--kubelet", type=Path, default=kubelet.ROOT, help="the kubelet's --root-dir")
     agent.add_argument("--plugins", type=Path, default=kubelet.PLUGINS, help="the kubelet's folder of device plugins")
+    agent.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
+    agent.add_argument(
+        "--dcgm-names",
+        action="store_true",
+        help="tell what containers use by the names of DCGM's exporter too; not where that one runs as well",
+    )
+    agent.add_argument("--host", type=Path, default=Path("/"), help="where the host's root is seen from here")
+    agent.add_argument(
+        "--driver-root", type=Path, default=Path("/"), help="where the driver's files are on the host, absolute"
+    )
     agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
     parts.add_parser("install", help="prints what has to be in the cluster before")
     return parser
@@ -122,7 +134,8 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
         kernel.adopt(kernel_path())
     settings = Settings.parse(options.settings)
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
-    async with KubeApi(connection(options, environ)) as api, serving(options.listen) as health:
+    health = Health()
+    async with KubeApi(connection(options, environ)) as api, serving(options.listen, health, health.sentence):
         leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
         while True:
 
@@ -147,12 +160,16 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     machine = probe.scan()
     program = arbiter_path()
     arbiter = Arbiter(program if program.exists() else None, random.random)
-    preparing = Preparing(options.state_dir, machine, probe, arbiter)
+    driver = options.host / options.driver_root.relative_to("/")
+    seat = JobSeat(SHOWN, host=options.host, driver_root=driver)
+    preparing = Preparing(options.state_dir, machine, probe, arbiter, seat)
     places = Places(options.state_dir, options.cdi, options.socket)
     records = kubelet.Kubelet(options.kubelet, options.plugins)
     async with KubeApi(connection(options, environ)) as api:
+        agent = NodeAgent(api, node, probe, machine, preparing, records, places, options.slots)
         try:
-            await NodeAgent(api, node, machine, preparing, records, places, options.slots).run()
+            async with serving(options.listen, NodeMetrics(agent.seen, dcgm=options.dcgm_names)):
+                await agent.run()
         finally:
             arbiter.close()
             await asyncio.to_thread(arbiter.join, ENDING_SECONDS)
@@ -164,7 +181,9 @@ def _probe(options: argparse.Namespace, node: str) -> Probe:
         (machine,) = parse_sim(options.sim, node)
         file = options.state_dir / "simgpu" / node / "machine"
         file.parent.mkdir(parents=True, exist_ok=True)
-        return SimulatedProbe(machine, machine_file=file)
+        control = options.state_dir / "simulated"
+        control.mkdir(exist_ok=True)
+        return SimulatedProbe(machine, control, file)
     probe, answers = first_available()
     if probe is None:
         said = "; ".join(f"{name}: {answer.reason}" for name, answer in answers.items())

@@ -78,6 +78,14 @@ class KubeApi:
         query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer. Raises ApiRefused where the server says no, Unavailable where it cannot be reached or is busy."""
+        found: dict[str, Any] = json.loads(await self._ask(method, path, body, kind, query))
+        return found
+
+    async def text(self, path: str) -> str:
+        """What a path answers that is no object, such as another program's behind a pod's proxy. Raises the same."""
+        return (await self._ask("GET", path, None, "text/plain", None)).decode("utf-8", "replace")
+
+    async def _ask(self, method: str, path: str, body: Any, kind: str, query: Mapping[str, str] | None) -> bytes:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         self.requests += 1
@@ -90,8 +98,7 @@ class KubeApi:
                     self.connection.unknown()
                 if answer.status >= 300:
                     raise _refusal(answer.status, text)
-                found: dict[str, Any] = json.loads(text)
-                return found
+                return text
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unavailable(f"the API server at {self.connection.url} does not answer: {error!r}") from None
 

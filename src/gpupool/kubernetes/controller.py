@@ -30,6 +30,7 @@ from gpupool.kubernetes import (
 )
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.failing import Failing
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.lookups import Lookups
@@ -76,7 +77,8 @@ class Controller:
         self._wake = asyncio.Event()
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
-        self._removing = Removing(api, self.pool, self.counts, self._stuck, now_ns)
+        self._failing = Failing(time.monotonic)
+        self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, now_ns)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
         self._settings_status = SettingsStatus(api, self.settings, self._lists["settings"], now_ns)
@@ -117,7 +119,7 @@ class Controller:
         """Until something is noted, and quiet for a moment after it."""
         try:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
-            looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
+            looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look(), self._failing.next_look()]
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()
         except TimeoutError:
@@ -136,6 +138,7 @@ class Controller:
     def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
         name = found["metadata"]["name"]
         before, now = self.pool.ledgers.get(name), None if gone else GpuNode.from_json(found)
+        self._failing.note(name, now)
         if before != now and self.pool.note_ledger(name, now):
             self._wake.set()
 

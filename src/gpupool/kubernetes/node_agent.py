@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpupool import __version__
 from gpupool.base.errors import CardNotReady, GpupoolError
 from gpupool.kubernetes import cdi, ledger
 from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.card_health import CardHealth
 from gpupool.kubernetes.identity import Booking, holders
 from gpupool.kubernetes.kubelet import Kubelet, runs
-from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Mode, SlotUse
-from gpupool.kubernetes.pods import others_of
+from gpupool.kubernetes.node_metrics import Seen, held_of
+from gpupool.kubernetes.node_report import status_of
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, SlotUse
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.watch import keep
-from gpupool.model.topology import topology_facts
-from gpupool.probes.contract import Machine
+from gpupool.probes.contract import Machine, Probe
 
 SWEEP_SECONDS = 60.0
 LOOK_SECONDS = 2.0
@@ -56,6 +56,7 @@ class NodeAgent:
         self,
         api: KubeApi,
         node: str,
+        probe: Probe,
         machine: Machine,
         preparing: Preparing,
         kubelet: Kubelet,
@@ -63,6 +64,7 @@ class NodeAgent:
         slots: int,
     ) -> None:
         self._api, self._node, self._machine = api, node, machine
+        self._health = CardHealth(probe, machine, self._look)
         self._preparing, self._kubelet, self._places, self._slot_count = preparing, kubelet, places, slots
         self._ledger = _read_copy(places.state / "ledger.json", node)
         self._slots: dict[tuple[str, str], str] = {}
@@ -71,12 +73,21 @@ class NodeAgent:
         self._one = threading.Lock()
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         for place in (self._places.state, self._places.cdi, self._places.socket.parent):
             place.mkdir(parents=True, exist_ok=True)
+        self._places.state.chmod(0o700)  # in a container its usage page is anybody's; on the host, nobody's but ours
         await asyncio.to_thread(self._preparing.take_up)
+        self._health.start()
+        try:
+            await self._work()
+        finally:
+            await asyncio.to_thread(self._health.close)
+
+    async def _work(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen())
             await self._appear()
@@ -100,6 +111,10 @@ class NodeAgent:
             _write_copy(self._places.state / "ledger.json", found)
         self._ledger = now
         self._wake.set()
+
+    def _look(self) -> None:
+        """Something else than the ledger has changed; from any thread."""
+        self._loop.call_soon_threadsafe(self._wake.set)
 
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
@@ -149,8 +164,22 @@ class NodeAgent:
         self._slots.update({one.entry.key: slot for one in found})
 
     def _device(self, booking: Booking, entry: Entry) -> dict[str, Any]:
-        uid, gid = _user(self._pods.get(entry.uid), entry.container)
-        return cdi.device(booking.device, self._preparing.prepare(entry, uid, gid))
+        if failed := self._health.failed(seat.device for seat in entry.seats):
+            raise CardNotReady(f"{entry.namespace}/{entry.pod}: {failed}", hint="its owner's next pod goes elsewhere")
+        return cdi.device(booking.device, self._preparing.prepare(entry))
+
+    def seen(self) -> Seen:
+        """Cards and who has them now, for metrics; blocks for as long as the driver does. From any thread."""
+        cards = {card.uuid: card for card in self._health.cards()}
+        bound = [entry for entry in self._ledger.entries if entry.uid in self._pods]
+        counted = [(entry, self._preparing.usage(entry)) for entry in bound]
+        held = [
+            held_of(entry, seat, cards[seat.device], said)
+            for entry, said in counted
+            for seat in entry.seats
+            if seat.device in cards
+        ]
+        return Seen(self._node, tuple(cards.values()), held, self._health.usages())
 
     # --- what it tells ------------------------------------------------------------------------
 
@@ -203,43 +232,13 @@ class NodeAgent:
         with self._one:
             record = self._preparing.on_record()
             used = [
-                SlotUse(uid, container, self._slots.get((uid, container), ""), generation).to_json()
+                SlotUse(uid, container, self._slots.get((uid, container), ""), generation)
                 for (uid, container), generation in sorted(record.items())
             ]
             observed = self._ledger.version
-        ready = {"type": "Ready", "status": "True", "reason": "AgentRuns", "message": f"gpupool {__version__}"}
-        return {
-            "observedGeneration": observed,
-            "slotCount": self._slot_count,
-            "agent": __version__,
-            "cards": [_card(device).to_json() for device in self._machine.devices],
-            "topology": topology_facts(self._machine.topology),
-            "slots": used,
-            "others": others_of(list(self._pods.values())).to_json(),
-            "conditions": [ready],
-        }
-
-
-def _card(device: Any) -> Card:
-    return Card(
-        device.uuid,
-        device.index,
-        device.model,
-        device.memory_bytes,
-        device.product,
-        device.health,
-        device.health_reason[:200],
-        device.simulated,
-    )
-
-
-def _user(pod: Mapping[str, Any] | None, container: str) -> tuple[int, int]:
-    """Whom the container runs as, where its pod says so; else root."""
-    spec = (pod or {}).get("spec") or {}
-    every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    own = next((one.get("securityContext") or {} for one in every if one["name"] == container), {})
-    both = {**(spec.get("securityContext") or {}), **own}
-    return int(both.get("runAsUser") or 0), int(both.get("runAsGroup") or 0)
+        return status_of(
+            self._health.cards(), self._machine.topology, used, list(self._pods.values()), self._slot_count, observed
+        )
 
 
 def _read_copy(place: Path, node: str) -> GpuNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +11,25 @@ from gpupool.base.errors import NotFound
 from gpupool.kubernetes.objects import Entry
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import Arbiter
+from gpupool.mechanisms.container_files import control_nodes
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
-from gpupool.mechanisms.fence import Fence, shared_directories
+from gpupool.mechanisms.fence import Fence, shared_directories, usage_of
 from gpupool.mechanisms.notes import NoteBook
-from gpupool.model.device import Device
+from gpupool.mechanisms.regions import FenceDeviceUsage, RegionDamaged
 from gpupool.probes.contract import Machine
 from gpupool.probes.simulated import SimulatedProbe
 
 POOL = "kubernetes"
 SHOWN = "/run/gpupool"
 
+log = logging.getLogger(__name__)
+
 
 class Preparing:
     """Idempotent in both directions; what was done stands in `state_dir` and outlives the agent."""
 
-    def __init__(self, state_dir: Path, machine: Machine, probe: object, arbiter: Arbiter) -> None:
-        self._arbiter = arbiter
+    def __init__(self, state_dir: Path, machine: Machine, probe: object, arbiter: Arbiter, seat: JobSeat) -> None:
+        self._arbiter, self._seat = arbiter, replace(seat, container=True)
         self._state_dir, self._devices = state_dir, {device.uuid: device for device in machine.devices}
         simulated = probe if isinstance(probe, SimulatedProbe) and probe.machine_file else None
         self._machine = simulated.machine_file.parent if simulated and simulated.machine_file else None
@@ -35,13 +39,14 @@ class Preparing:
             else {}
         )
 
-    def prepare(self, entry: Entry, uid: int = 0, gid: int = 0) -> Prepared:
-        """What the container is started with; `uid` is whom it runs as. Raises NotFound, Refused, StaleGeneration."""
-        view = self._view(entry, uid, gid)
+    def prepare(self, entry: Entry) -> Prepared:
+        """What the container is started with. Raises NotFound, Refused, StaleGeneration."""
+        view = self._view(entry)
         prepared = registry.choose(view).prepare(view, self._state_dir)
         self._divide(view.allocation)
         # Of a card that we hand out, the vendor's runtime hook is to add nothing of its own.
-        return replace(prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"})
+        nodes = (*prepared.allow_nodes, *(control_nodes() if prepared.allow_nodes else ()))
+        return replace(prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"}, allow_nodes=nodes)
 
     def undo(self, uid: str, container: str) -> None:
         """Nothing of it is left; nothing happens where nothing was."""
@@ -67,7 +72,19 @@ class Preparing:
         found = (seen for each in registry.MECHANISMS.values() for seen in each.observe(self._state_dir).values())
         return {parts_of(seen.allocation): seen.generation for seen in found}
 
-    def _view(self, entry: Entry, uid: int, gid: int) -> AllocationView:
+    def usage(self, entry: Entry) -> Mapping[str, FenceDeviceUsage] | None:
+        """By card what the entry's processes say; nothing yet before it is prepared, None where nothing counts it."""
+        name = allocation_of(*entry.key)
+        if (mechanism := registry.on_record(name, self._state_dir)) is None:
+            return {}
+        try:
+            found = usage_of(name, self._state_dir) if mechanism.name == Fence.name else None
+        except (FileNotFoundError, RegionDamaged) as problem:
+            log.warning("the usage of %s/%s is unknown: %s", entry.namespace, entry.pod, problem)
+            return None
+        return None if found is None else found.totals()
+
+    def _view(self, entry: Entry) -> AllocationView:
         lost = [seat.device for seat in entry.seats if seat.device not in self._devices]
         if lost:
             raise NotFound(f"card {lost[0]} is not on this node now", hint="its pod is placed again elsewhere")
@@ -89,7 +106,7 @@ class Preparing:
             sharing=entry.sharing.value,
             granted=tuple(granted),
             node_devices=tuple(self._devices.values()),
-            seat=JobSeat(SHOWN, uid, gid),
+            seat=self._seat,
             priority=entry.priority,
             machine=self._machine,
         )
@@ -107,9 +124,3 @@ def allocation_of(uid: str, container: str) -> str:
 def parts_of(allocation: str) -> tuple[str, str]:
     uid, _, container = allocation.partition(".")
     return uid, container
-
-
-def models(devices: tuple[Device, ...]) -> str:
-    """For messages: `4 L40S`."""
-    names = [device.model for device in devices]
-    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "no card"

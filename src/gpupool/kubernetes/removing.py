@@ -1,4 +1,4 @@
-"""Pods that go: those that leave for others, and those that no node takes and whose owner makes another."""
+"""Pods that go: for others, since their card has failed, or since no node takes them and their owner makes another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gpupool.kubernetes import evicting, replacing
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.failing import Failing
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.stuck import Stuck, sentence
 from gpupool.kubernetes.together import together
@@ -15,13 +16,19 @@ from gpupool.kubernetes.together import together
 class Removing:
     """One leader's; `now_ns` is the wall clock."""
 
-    def __init__(self, api: KubeApi, pool: Pool, counts: Counts, stuck: Stuck, now_ns: Callable[[], int]) -> None:
-        self._api, self._pool, self._counts, self._stuck, self._now_ns = api, pool, counts, stuck, now_ns
+    def __init__(
+        self, api: KubeApi, pool: Pool, counts: Counts, stuck: Stuck, failing: Failing, now_ns: Callable[[], int]
+    ) -> None:
+        self._api, self._pool, self._counts, self._now_ns = api, pool, counts, now_ns
+        self._stuck, self._failing = stuck, failing
 
     async def evict(self) -> None:
-        """Pods that leave for others, by what stands in the ledgers."""
-        asked = await together([evicting.ask(self._api, pod) for pod in evicting.to_ask(self._pool)])
-        self._counts.evictions += sum(asked)
+        """Pods that leave for others by what stands in the ledgers, and those whose card has failed."""
+        due, now = self._failing.due(self._pool), self._now_ns()
+        told = [replacing.tell(self._api, one.pod, one.sentence, now, replacing.CARD_FAILED) for one in due.tell]
+        await together(told)
+        pods = {pod.uid: pod for pod in (*evicting.to_ask(self._pool), *(one.pod for one in due.leave))}
+        self._counts.evictions += sum(await together([evicting.ask(self._api, pod) for pod in pods.values()]))
 
     async def replace(self) -> None:
         """Pods that no node takes: people are told, and those that an owner makes anew are deleted in the end."""

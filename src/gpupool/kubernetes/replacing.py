@@ -1,4 +1,4 @@
-"""What is asked of the API server for a pod that no node takes: an event that says so, and in the end its deletion."""
+"""What is asked of the API server for a pod that cannot run where it is: an event that says so, then its deletion."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from gpupool.kubernetes.heirs import may_leave
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 
-REASON = "NotBound"
+NOT_BOUND, CARD_FAILED = "NotBound", "CardFailed"
+_NAMED = {NOT_BOUND: "not-bound", CARD_FAILED: "card-failed"}
 
 log = logging.getLogger(__name__)
 
 
-def event(pod: Pod, sentence: str, now_ns: int) -> dict[str, Any]:
+def event(pod: Pod, sentence: str, now_ns: int, reason: str = NOT_BOUND) -> dict[str, Any]:
     """Named after the pod's uid, so that a new leader does not tell it twice."""
     stamp = datetime.fromtimestamp(now_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"gpupool-not-bound-{pod.uid}", "namespace": pod.namespace},
+        "metadata": {"name": f"gpupool-{_NAMED[reason]}-{pod.uid}", "namespace": pod.namespace},
         "involvedObject": about,
         "type": "Warning",
-        "reason": REASON,
+        "reason": reason,
         "message": sentence,
         "source": {"component": names.FIELD_MANAGER},
         "firstTimestamp": stamp,
@@ -37,9 +38,9 @@ def event(pod: Pod, sentence: str, now_ns: int) -> dict[str, Any]:
     }
 
 
-async def tell(api: KubeApi, pod: Pod, sentence: str, now_ns: int) -> None:
+async def tell(api: KubeApi, pod: Pod, sentence: str, now_ns: int, reason: str = NOT_BOUND) -> None:
     try:
-        await api.create(f"/api/v1/namespaces/{pod.namespace}/events", event(pod, sentence, now_ns))
+        await api.create(f"/api/v1/namespaces/{pod.namespace}/events", event(pod, sentence, now_ns, reason))
     except ApiRefused as error:
         if not error.conflict:
             log.warning("%s/%s: %s (the event is refused: %s)", pod.namespace, pod.name, sentence, error)

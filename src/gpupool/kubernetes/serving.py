@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import fields
 
@@ -21,37 +22,24 @@ from gpupool.kubernetes.leader import Leader
 log = logging.getLogger(__name__)
 
 
-class Health:
-    """What there is to say of this process: its controller, while it leads, and who leads where there are several."""
-
-    def __init__(self) -> None:
-        self.controller: Controller | None = None
-        self.leader: Leader | None = None
-        self.address = ""
-
-    def sentence(self) -> str:
-        """Whether it works, or for whom it stands by."""
-        if self.controller is not None:
-            return "ok: it leads"
-        holder = self.leader.holder if self.leader else ""
-        return f"ok: it stands by, {holder or 'nobody'} leads"
-
-
 @asynccontextmanager
-async def serving(listen: str) -> AsyncIterator[Health]:
-    """Answers as long as the block runs; `health.address` is where. Raises BadOption."""
+async def serving(listen: str, collector: Collector, sentence: Callable[[], str] = lambda: "ok") -> AsyncIterator[str]:
+    """Answers as long as the block runs, at the address that it gives; `sentence` is what readiness says.
+
+    The collector may block. Raises BadOption.
+    """
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdigit():
         raise BadOption(f"--listen {listen!r} is not HOST:PORT", hint="--listen 0.0.0.0:8080")
-    health = Health()
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Metrics(health))
+    registry.register(collector)
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = await asyncio.to_thread(generate_latest, registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def ready(_: web.Request) -> web.Response:
-        return web.Response(text=f"{health.sentence()}\n")
+        return web.Response(text=f"{sentence()}\n")
 
     app = web.Application()
     app.add_routes([web.get("/healthz", _well), web.get("/readyz", ready), web.get("/metrics", metrics)])
@@ -60,9 +48,9 @@ async def serving(listen: str) -> AsyncIterator[Health]:
     try:
         site = web.TCPSite(runner, host, int(port))
         await site.start()
-        health.address = "{}:{}".format(*runner.addresses[0][:2])
-        log.info("metrics at http://%s/metrics", health.address)
-        yield health
+        address = "{}:{}".format(*runner.addresses[0][:2])
+        log.info("metrics at http://%s/metrics", address)
+        yield address
     finally:
         await runner.cleanup()
 
@@ -71,22 +59,30 @@ async def _well(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-class _Metrics(Collector):
-    """Read when somebody asks; a replica that does not lead says so and has no others."""
+class Health(Collector):
+    """What there is to say of a controller while it leads, and who leads where there are several; read when asked."""
 
-    def __init__(self, health: Health) -> None:
-        self._health = health
+    def __init__(self) -> None:
+        self.controller: Controller | None = None
+        self.leader: Leader | None = None
+
+    def sentence(self) -> str:
+        """Whether it works, or for whom it stands by."""
+        if self.controller is not None:
+            return "ok: it leads"
+        holder = self.leader.holder if self.leader else ""
+        return f"ok: it stands by, {holder or 'nobody'} leads"
 
     def collect(self) -> Iterable[Metric]:
-        controller = self._health.controller
+        controller = self.controller
         leads = GaugeMetricFamily("gpupool_controller_leads", "1 where this replica places pods")
         leads.add_metric([], 0 if controller is None else 1)
         yield leads
-        if self._health.leader is not None:
+        if self.leader is not None:
             holder = GaugeMetricFamily(
                 "gpupool_controller_leader_info", "who leads, as this replica sees it", labels=["holder"]
             )
-            holder.add_metric([self._health.leader.holder], 1)
+            holder.add_metric([self.leader.holder], 1)
             yield holder
         if controller is None:
             return

@@ -17,7 +17,7 @@ from gpupool.base.errors import NotFound, Refused
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, Observed, Prepared, Step
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
-from gpupool.mechanisms.simulation import simulated_sight
+from gpupool.mechanisms.simulation import bare_sight
 from gpupool.mechanisms.visibility import environment, nodes
 from gpupool.model.device import Device
 from gpupool.model.partition import PartitionProfile
@@ -86,7 +86,7 @@ class Bookkeeping:
         note = book.open(wanted)
         replace_file(share_dir / SHARE_FILE, document)
         replace_text(share_dir / "devices", "".join(f"{grant.device.uuid}\n" for grant in view.granted))
-        seen = simulated_sight(view, state_dir)
+        seen = bare_sight(view, state_dir)
         book.write(replace(note, step=Step.PREPARED))
         return Prepared(
             environment(view),

@@ -50,13 +50,18 @@ class GrantedDevice:
 @dataclass(frozen=True)
 class JobSeat:
     """Whose the job is and where it sees things. `base` is the directory of its private mounts; `own_pool`: the agent
-    runs as the job's own user, so nothing on disk is out of the job's reach.
+    runs as the job's own user, so nothing on disk is out of the job's reach. `container`: it has a root filesystem of
+    its own, in which it may be any user, and of the host it sees what is mounted alone. `host`: where the agent, which
+    may be in a container itself, sees the host's root; `driver_root`: where it sees the root of the driver's files.
     """
 
     base: str = "/run/gpupool"
     uid: int = 0
     gid: int = 0
     own_pool: bool = False
+    container: bool = False
+    host: Path = Path("/")
+    driver_root: Path = Path("/")
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,15 @@ class Sight:
     """Functions of a driver newer than the fence's table: they pass it unseen."""
 
 
-def installed_driver(places: Iterable[str] = _PLACES, cache: Path | None = LOADER_CACHE) -> Driver:
-    """This host's driver: every file of our architecture behind its names, in the loader's directories."""
-    directories = [*(str(Path(one).parent) for one in _cached(cache)), *places]
-    found = {name: _real_files(Path(directory) / name for directory in directories) for name in NAMES}
+def installed_driver(
+    places: Iterable[str] = _PLACES, cache: Path | None = LOADER_CACHE, root: Path = Path("/")
+) -> Driver:
+    """This host's driver: every file of our architecture behind its names, in the loader's directories. `root` is
+    where its root filesystem is, for who looks at it from a container.
+    """
+    known = root / cache.relative_to("/") if cache is not None and cache.is_absolute() else cache
+    directories = [root / one.lstrip("/") for one in (*(str(Path(one).parent) for one in _cached(known)), *places)]
+    found = {name: _real_files(directory / name for directory in directories) for name in NAMES}
     return Driver({name: files for name, files in found.items() if files})
 
 
@@ -139,9 +144,7 @@ class Libraries:
         unseen = tuple((self.root / "unclassified").read_text(encoding="utf-8").split())
         if self._simulated is not None:
             return replace(self._by_cache("lib", "fenced.cache"), unclassified=unseen)
-        mounts = [Mount(self.root / "driver", f"{self._base}/driver")]
-        mounts += [Mount(self._host.files[name][0], f"{self._base}/driver/{name}") for name in self._covered("lib")]
-        mounts += self._cover("lib")
+        mounts = [*self.behind(fenced=True), *self._cover("lib")]
         return Sight(tuple(mounts), (str(self.root / "direct"),), "bound over the driver's files", unseen)
 
     def bare(self) -> Sight:
@@ -150,6 +153,24 @@ class Libraries:
             return Sight((), (), "the host's own driver")
         self._ensure()
         return self._by_cache("driver", "bare.cache")
+
+    def shown(self, *, fenced: bool) -> Mapping[str, Path]:
+        """By name the file that a container is to find under it: ours before the driver's own."""
+        self._ensure()
+        parts = (
+            ("runtime", "lib" if fenced else "driver") if self._simulated is not None else ("lib",) if fenced else ()
+        )
+        ours = {path.name: path for part in parts for path in sorted((self.root / part).iterdir())}
+        return {**{name: files[0] for name, files in self._host.files.items() if self._simulated is None}, **ours}
+
+    def behind(self, *, fenced: bool) -> tuple[Mount, ...]:
+        """What the stand-ins of a container reach by their own paths: the driver."""
+        if not fenced:
+            return ()
+        if self._simulated is not None:
+            return (Mount(self.root / "driver", str(self.root / "driver")),)
+        named = (Mount(self._host.files[name][0], f"{self._base}/driver/{name}") for name in self._covered("lib"))
+        return (Mount(self.root / "driver", f"{self._base}/driver"), *named)
 
     def _by_cache(self, libraries: str, cache: str) -> Sight:
         """Simulated libraries are named by a cache, and cover a real driver where this host has one."""

@@ -33,7 +33,7 @@ from gpupool.mechanisms.driver_files import (
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
 from gpupool.mechanisms.partition import mode_problem, profiles_of
 from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
-from gpupool.mechanisms.simulation import machine_sight
+from gpupool.mechanisms.simulation import container_sight, machine_sight
 from gpupool.mechanisms.visibility import environment, nodes
 from gpupool.model.device import Device
 from gpupool.model.partition import PartitionProfile
@@ -70,7 +70,7 @@ class Fence:
             return f"there is no fence for cards of {others[0]}"
         if len(view.granted) > regions.MAX_DEVICES:
             return f"{len(view.granted)} cards, {regions.MAX_DEVICES} is the most"
-        return mode_problem(view) or size_problem(view) or _missing_parts(view.granted, view.machine)
+        return mode_problem(view) or size_problem(view) or _missing_parts(view)
 
     def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
         if reason := self.refuses(view):
@@ -163,25 +163,29 @@ class Fence:
             regions.make_file(share / "grants", regions.empty_grants())
 
     def _make_usage(self, folder: Path, view: AllocationView) -> None:
-        """A region that is whole is kept: processes may be using it."""
+        """A region that is whole is kept: processes may be using it. A container's belongs to whoever is in there: an
+        image says whom it runs as, and who begins as root may go on as somebody else; nobody else reaches the file.
+        """
         place = folder / "usage"
         place.mkdir(exist_ok=True)
         place.chmod(0o755)
         try:
             regions.read_usage(place / "region", ())
         except (FileNotFoundError, RegionDamaged):
-            owner = None if view.seat.own_pool else (view.seat.uid, view.seat.gid)
-            content = regions.empty_usage()
-            regions.make_file(place / "region", content, size=regions.USAGE_BYTES, mode=0o600, owner=owner)
+            seat = view.seat
+            owner = None if seat.own_pool or seat.container else (seat.uid, seat.gid)
+            content, mode = regions.empty_usage(), 0o666 if seat.container else 0o600
+            regions.make_file(place / "region", content, size=regions.USAGE_BYTES, mode=mode, owner=owner)
 
     def _sight(self, view: AllocationView, state_dir: Path) -> Sight:
+        if view.seat.container:
+            return container_sight(view, state_dir, fenced=True)
         simulated = simulated_libraries() if view.granted[0].device.simulated else None
         return Libraries(state_dir, view.seat.base, installed_driver(), simulated).fenced()
 
     def _prepared(self, view: AllocationView, folder: Path, sight: Sight, level: FenceLevel, why: str) -> Prepared:
         opened, closed = nodes(view)
         machine = machine_sight(view)
-        usage = Mount(folder / "usage", f"{view.seat.base}/usage", writable=True)
         return Prepared(
             environment(view),
             opened,
@@ -189,10 +193,18 @@ class Fence:
             folder / "share",
             level,
             (f"fence: {level}", why, f"the driver's names are {sight.way}"),
-            (usage, *machine.mounts, *sight.mounts),
+            (*_usage_mounts(view, folder), *machine.mounts, *sight.mounts),
             sight.library_path,
             machine.unmounted,
         )
+
+
+def _usage_mounts(view: AllocationView, folder: Path) -> tuple[Mount, ...]:
+    """The directory holds the arbiter's doorbell too; in a container, whose root could write there, it is read-only."""
+    place, base = folder / "usage", f"{view.seat.base}/usage"
+    if not view.seat.container:
+        return (Mount(place, base, writable=True),)
+    return Mount(place, base), Mount(place / "region", f"{base}/region", writable=True)
 
 
 def level_of(view: AllocationView, sight: Sight) -> tuple[FenceLevel, str]:
@@ -249,14 +261,14 @@ def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
     return regions.read_usage(book.folder(allocation) / "usage/region", uuids)
 
 
-def _missing_parts(granted: Iterable[GrantedDevice], machine: Path | None) -> str:
+def _missing_parts(view: AllocationView) -> str:
     if templates() is None:
         return "gpupool-native has no fence libraries here"
-    if any(grant.device.simulated for grant in granted):
-        if machine is None:
+    if any(grant.device.simulated for grant in view.granted):
+        if view.machine is None:
             return "its node has no file of its simulated cards"
         return "" if simulated_libraries() else "gpupool-native has no simulated driver here"
-    return "" if installed_driver().files else "no libcuda.so.1 was found on this host"
+    return "" if installed_driver(root=view.seat.driver_root).files else "no libcuda.so.1 was found on this host"
 
 
 def _made(view: AllocationView, limits: Limits, why: str) -> dict[str, Any]:

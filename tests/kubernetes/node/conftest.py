@@ -4,9 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpupool.kubernetes import ledger, names
+from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
-from tests.support.cluster.node import RealNode
+from tests.support.cluster.node import NAME, RealNode
 from tests.support.cluster.session import session_cluster
+from tests.support.cluster_pool import ClusterPool, NodeParts
+
+CARDS = 4
 
 
 @pytest.fixture(scope="package")
@@ -18,3 +23,39 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="package")
 def real_node(cluster: Cluster) -> RealNode:
     return cluster.add_real_node(print)
+
+
+@pytest.fixture(scope="package")
+def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    with ClusterPool(cluster, tmp_path_factory.mktemp("pool")) as made:
+        made.start()
+        yield made
+
+
+@pytest.fixture(scope="package")
+def parts(pool: ClusterPool, real_node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeParts]:
+    """Agent and plugin on the node, which is adopted; its cards are simulated."""
+    made = NodeParts(pool, real_node, tmp_path_factory.mktemp("node"), f"{CARDS}xL40S")
+    made.start_agent()
+    made.start_plugin()
+    path = f"{ledger.NODES}/{NAME}"
+    pool.until(lambda: pool.admin.find(path), "the agent's GpuNode")
+    pool.admin.merge(path, {"spec": {"mode": "slot"}})
+    pool.until(lambda: allocatable(pool.admin, names.SLOT) == 512, "slots")
+    pool.until(lambda: allocatable(pool.admin, names.GPU_MILLI) == CARDS * 1000, "what the node has")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def cards_come_back(pool: ClusterPool, parts: NodeParts, pods_path: str) -> Iterator[None]:
+    """After the test nobody holds a card, and the agent has nothing on record."""
+    yield
+    pool.clear(pods_path)
+    node = pool.admin.get(f"{ledger.NODES}/{NAME}")
+    assert node["status"]["slots"] == [], parts.log()
+
+
+def allocatable(admin: Api, name: str) -> int:
+    text = admin.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"].get(name, "0")
+    return int(text.replace("k", "000"))

@@ -37,11 +37,12 @@ INTERPRETED = b"/ld-linux"
 
 @dataclass(frozen=True)
 class Image:
-    """`files` puts files of this machine at places in the image."""
+    """`files` puts files of this machine at places in the image; `user` is whom it runs as, as an image says it."""
 
     name: str
     command: Sequence[str] = ("/bin/sh",)
     files: Mapping[str, Path] = field(default_factory=dict)
+    user: str = ""
 
 
 PAUSE = Image("gpupool.test/pause:1", ("/bin/sleep", "2147483647"))
@@ -79,7 +80,7 @@ def _configuration(image: Image, layer: bytes) -> object:
     return {
         "architecture": architecture(),
         "os": "linux",
-        "config": {"Cmd": list(image.command), "Env": ["PATH=/bin:/usr/bin"]},
+        "config": {"Cmd": list(image.command), "Env": ["PATH=/bin:/usr/bin"], "User": image.user},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_sha256(layer)}"]},
     }
 

@@ -12,7 +12,7 @@ from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection
 from gpupool.kubernetes.controller import Controller, Counts
 from gpupool.kubernetes.leader import Leader
-from gpupool.kubernetes.serving import serving
+from gpupool.kubernetes.serving import Health, serving
 
 
 def api() -> KubeApi:
@@ -22,12 +22,13 @@ def api() -> KubeApi:
 
 async def pages(*, leads: bool) -> tuple[str, str]:
     """/readyz and /metrics."""
-    async with serving("127.0.0.1:0") as health, aiohttp.ClientSession() as http:
+    health = Health()
+    async with serving("127.0.0.1:0", health, health.sentence) as address, aiohttp.ClientSession() as http:
         health.leader = Leader(api(), "gpupool", "gpupool-controller", "me", lambda: 0.0, holder="other")
         health.controller = Controller(api(), lambda: 0) if leads else None
         found = []
         for path in ("readyz", "metrics"):
-            async with http.get(f"http://{health.address}/{path}") as answer:
+            async with http.get(f"http://{address}/{path}") as answer:
                 assert answer.status == 200
                 found.append(await answer.text())
         return found[0], found[1]

@@ -1,4 +1,4 @@
-"""`kubectl gpupool top`: who holds most of the pool's cards now, by the ledgers of the nodes."""
+"""`kubectl gpupool top`: who holds most of the pool now by the ledgers, and what of it they use by the agents."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import argparse
 import sys
 from typing import Any
 
-from gpupool.base.units import WHOLE, format_gpu, format_mib
+from gpupool.base.units import WHOLE, format_duration, format_gpu, format_mib
 from gpupool.cli.output import Column, many, print_list
 from gpupool.cli.parser import Parser, add_output
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
 from gpupool.kubernetes.plugin.context import Context
+from gpupool.kubernetes.plugin.using import Use, uses
 
 
 def register(parser: Parser) -> None:
     parser.about = """
-    Containers with cards, the largest first: what each holds, where, and how far its node's agent has come with it.
-    What is held is what was granted; how busy the cards are is in the metrics of each node.
+    Containers with cards, the largest first: what each holds, what it uses of that, where, and how far its node's agent
+    has come with it. Use is asked of the agents (get of pods/proxy in gpupool's namespace); -- where it is unknown.
     """
     parser.examples = ["kubectl gpupool top", "kubectl gpupool top --tenant team-nlp -o json"]
     parser.add_argument("--tenant", metavar="NAME", help="only this tenant's")
@@ -26,6 +27,10 @@ def register(parser: Parser) -> None:
 async def run(options: argparse.Namespace, context: Context) -> int:
     nodes = await context.ledgers()
     rows = [row for row in rows_of(nodes) if options.tenant in (None, row["tenant"])]
+    found, why = await uses(context, {row["node"] for row in rows})
+    rows = [{**row, **_used(found.get(_key(row), Use()))} for row in rows]
+    if why:
+        sys.stderr.write(f"use is unknown in part: {why}\n")
     if options.output in ("table", "wide"):
         sys.stdout.write(title(nodes) + "\n\n")
     print_list(rows, COLUMNS, options.output, fields=lambda: FIELDS, empty="nobody holds a card", color=context.color)
@@ -62,14 +67,36 @@ def _row(node: GpuNode, entry: Entry) -> dict[str, Any]:
     }
 
 
+def _key(row: dict[str, Any]) -> tuple[str, str, str]:
+    namespace, _, pod = row["pod"].partition("/")
+    return namespace, pod, row["container"]
+
+
+def _used(use: Use) -> dict[str, Any]:
+    return {"memory_used_bytes": use.memory_bytes, "gpu_seconds": use.gpu_seconds}
+
+
+def _mib(size: int | None) -> str | None:
+    return None if size is None else format_mib(size)
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else format_duration(seconds)
+
+
 COLUMNS = (
     Column("POD", lambda row: row["pod"]),
     Column("CONTAINER", lambda row: row["container"], wide=True),
     Column("TENANT", lambda row: row["tenant"]),
     Column("GPU", lambda row: format_gpu(row["gpu_milli"]), right=True),
     Column("MEMORY", lambda row: format_mib(row["memory_bytes"]), right=True),
+    Column("USED", lambda row: _mib(row["memory_used_bytes"]), right=True),
+    Column("GPU TIME", lambda row: _time(row["gpu_seconds"]), right=True),
     Column("STATE", lambda row: row["state"]),
     Column("GANG", lambda row: row["gang"], wide=True),
     Column("CARDS", lambda row: f"{row['node']}/" + ",".join("?" if n is None else str(n) for n in row["cards"])),
 )
-FIELDS = ("pod", "container", "tenant", "node", "cards", "gpu_milli", "memory_bytes", "state", "priority", "gang")
+FIELDS = (
+    *("pod", "container", "tenant", "node", "cards", "gpu_milli", "memory_bytes", "state", "priority", "gang"),
+    *("memory_used_bytes", "gpu_seconds"),
+)

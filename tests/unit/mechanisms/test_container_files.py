@@ -1,0 +1,94 @@
+"""What of a driver a container gets to see. A real driver's place is played by the simulated one in a folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpupool.mechanisms.container_files import FOLDERS, control_nodes, mounts_of
+from gpupool.mechanisms.driver_files import (
+    CUDA,
+    NVML,
+    Driver,
+    Libraries,
+    installed_driver,
+    simulated_libraries,
+    templates,
+)
+
+pytestmark = pytest.mark.skipif(
+    templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+)
+PLACE = "usr/lib/x86_64-linux-gnu"
+VERSION = "555.42"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A host's root with a driver as distributions lay it out, seen from a container."""
+    source, folder = simulated_libraries(), tmp_path / "host" / PLACE
+    assert source is not None
+    folder.mkdir(parents=True)
+    for name in (CUDA, NVML):
+        real = f"{name.removesuffix('.1')}.{VERSION}"
+        shutil.copy(source / name, folder / real)
+        (folder / name).symlink_to(real)
+    for name in (f"libnvidia-ptxjitcompiler.so.{VERSION}", "libnvidia-nvvm.so.470.1", f"libnvidia-glcore.so.{VERSION}"):
+        (folder / name).write_bytes(b"\x7fELF")
+    (folder / "libnvidia-ptxjitcompiler.so.1").symlink_to(f"libnvidia-ptxjitcompiler.so.{VERSION}")
+    (tmp_path / "host/usr/bin").mkdir()
+    (tmp_path / "host/usr/bin/nvidia-smi").write_text("")
+    return tmp_path / "host"
+
+
+def shown(root: Path, state: Path, *, fenced: bool) -> dict[str, str]:
+    driver = installed_driver([f"/{PLACE}"], Path("/etc/ld.so.cache"), root)
+    libraries = Libraries(state, "/run/gpupool", driver, None)
+    found = mounts_of(libraries, driver, fenced=fenced, host=root, root=root)
+    assert not any(mount.writable for mount in found)
+    return {mount.target: str(mount.source) for mount in found}
+
+
+def test_a_whole_card_comes_with_the_drivers_own_files_as_the_host_names_them(root: Path, tmp_path: Path) -> None:
+    jit = "libnvidia-ptxjitcompiler.so"
+    found = {
+        CUDA: f"libcuda.so.{VERSION}",
+        NVML: f"libnvidia-ml.so.{VERSION}",
+        f"{jit}.1": f"{jit}.{VERSION}",
+        f"{jit}.{VERSION}": f"{jit}.{VERSION}",
+    }
+    wanted = {f"{folder}/{name}": f"/{PLACE}/{real}" for name, real in found.items() for folder in FOLDERS}
+    assert shown(root, tmp_path, fenced=False) == {**wanted, "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi"}
+
+
+def test_a_share_finds_the_stand_ins_under_the_drivers_names_and_they_find_the_driver(
+    root: Path, tmp_path: Path
+) -> None:
+    found = shown(root, tmp_path, fenced=True)
+    made = next((tmp_path / "fence").iterdir())
+    for folder in FOLDERS:
+        assert found[f"{folder}/{CUDA}"] == str(made / "lib" / CUDA)
+        assert found[f"{folder}/{NVML}"] == str(made / "lib" / NVML)
+        assert found[f"{folder}/libnvidia-ptxjitcompiler.so.1"].endswith(VERSION)
+    assert found[f"/run/gpupool/driver/{CUDA}"] == f"/{PLACE}/libcuda.so.{VERSION}"
+    assert found["/run/gpupool/driver"] == str(made / "driver")
+
+
+def test_simulated_cards_bring_their_own_driver_and_nothing_of_the_hosts(tmp_path: Path) -> None:
+    libraries = Libraries(tmp_path, "/run/gpupool", Driver({}), simulated_libraries())
+    bare = {mount.target: mount.source for mount in mounts_of(libraries, Driver({}), fenced=False)}
+    fenced = {mount.target: mount.source for mount in mounts_of(libraries, Driver({}), fenced=True)}
+    for folder in FOLDERS:
+        assert bare[f"{folder}/{CUDA}"] == libraries.root / "driver" / CUDA
+        assert fenced[f"{folder}/{CUDA}"] == libraries.root / "lib" / CUDA
+        assert f"{folder}/libcudart.so.12" in bare.keys() & fenced.keys()
+    assert fenced[str(libraries.root / "driver")] == libraries.root / "driver"
+
+
+def test_the_nodes_of_all_cards_are_those_that_are_there(tmp_path: Path) -> None:
+    assert control_nodes(tmp_path) == ()
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    assert control_nodes(tmp_path) == ("/dev/nvidiactl",)
