@@ -1,43 +1,41 @@
-"""Pods that the stock scheduler binds in a second: what placing on Kubernetes is compared with.
+"""Pods that are bound in a second, by whoever places them.
 
-    python -m bench.kubernetes.binds --nodes 1000 --pods 2000
-
-Preloaded: the pods are there before the scheduler is let go, so that the rate is that of placing alone. Otherwise they
-are created while they are placed, with a fixed number of requests in flight.
+Preloaded: the pods are there before those who place are let go, so that the rate is that of placing alone. Otherwise
+they are created while they are placed, with a fixed number of requests in flight.
 """
 
-import argparse
 import asyncio
-import json
 import os
 import signal
-import ssl
-import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
+from bench.kubernetes.rig import PODS, cpu_seconds, emptied, spread
+from gpupool.kubernetes.api import KubeApi
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import CONTROL_PLANE
-from tests.support.cluster.pods import pod
-from tests.support.cluster.session import session_cluster
 
-RESOURCE = "gpupool.test/share"
-CREATORS = 16
-PODS = "/api/v1/namespaces/default/pods"
-LIMIT_SECONDS = 600
+LIMIT_SECONDS = 900
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How pods come to nodes: what such a pod looks like, and which processes have a part in placing it."""
+
+    name: str
+    pod: Callable[[str], Object]
+    placers: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Binds:
-    """One measurement. Waits are from the later of a pod's creation and the scheduler's start to its binding."""
+    """One measurement. Waits are from the later of a pod's creation and the placers' start to its binding."""
 
-    nodes: int
+    way: str
     pods: int
     preloaded: bool
     created_per_second: float
@@ -48,24 +46,27 @@ class Binds:
     cpu_seconds: Mapping[str, float]
 
 
-async def measure(cluster: Cluster, nodes: int, pods: int, *, preloaded: bool) -> Binds:
-    """Create the pods, wait until every one is bound, delete them. The namespace is empty before and after."""
-    async with _session(cluster) as http:
-        seen = asyncio.create_task(_bindings(http, await _version(http), pods))
-        with _Stopped(cluster, "kube-scheduler", preloaded) as scheduler:
-            began, before = time.perf_counter(), _cpu(cluster)
-            created = await _create(http, pods)
-            made = time.perf_counter()
-            if preloaded:
-                began, before = made, _cpu(cluster)
-                scheduler.go_on()
-            bound = await asyncio.wait_for(seen, LIMIT_SECONDS)
-        used = {name: spent - before[name] for name, spent in _cpu(cluster).items()}
-        await _clear(http)
+async def measure(cluster: Cluster, api: KubeApi, way: Way, pods: int, *, preloaded: bool) -> Binds:
+    """Create the pods, and wait until every one is bound; they stay. The namespace is empty before."""
+    await emptied(api)
+    version = (await api.get(PODS, limit="1"))["metadata"]["resourceVersion"]
+    running = cluster.processes.running()
+    programs = {**{name: running[name] for name in CONTROL_PLANE}, **way.placers}
+    seen = asyncio.create_task(_bindings(api, version, pods))
+    with _Stopped(list(way.placers.values()) if preloaded else ()) as placers:
+        began, before = time.perf_counter(), cpu_seconds(programs)
+        created = await _create(api, way, pods)
+        made = time.perf_counter()
+        if preloaded:
+            assert placers.stand_still(), f"somebody let {way.name} go on"
+            began, before = made, cpu_seconds(programs)
+            placers.go_on()
+        bound = await asyncio.wait_for(seen, LIMIT_SECONDS)
+    used = {name: spent - before[name] for name, spent in cpu_seconds(programs).items()}
     waits = sorted(when - max(created[name], began) for name, (when, _) in bound.items())
     last = max(when for when, _ in bound.values())
     return Binds(
-        nodes=nodes,
+        way=way.name,
         pods=pods,
         preloaded=preloaded,
         created_per_second=pods / (made - min(created.values())),
@@ -78,18 +79,20 @@ async def measure(cluster: Cluster, nodes: int, pods: int, *, preloaded: bool) -
 
 
 class _Stopped:
-    """A program that stands still, if asked, and surely goes on afterwards."""
+    """Processes that stand still, and surely go on afterwards."""
 
-    def __init__(self, cluster: Cluster, name: str, stop: bool) -> None:
-        pid = cluster.processes.pid(name)
-        if pid is None:
-            raise RuntimeError(f"{name} does not run")
-        self._pid = pid
-        if stop:
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        for pid in pids:
             os.kill(pid, signal.SIGSTOP)
 
+    def stand_still(self) -> bool:
+        """Whether they do, all of them."""
+        return all(Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T" for pid in self._pids)
+
     def go_on(self) -> None:
-        os.kill(self._pid, signal.SIGCONT)
+        for pid in self._pids:
+            os.kill(pid, signal.SIGCONT)
 
     def __enter__(self) -> "_Stopped":
         return self
@@ -98,91 +101,25 @@ class _Stopped:
         self.go_on()
 
 
-@asynccontextmanager
-async def _session(cluster: Cluster) -> AsyncIterator[aiohttp.ClientSession]:
-    pair = cluster.authority.issue("admin", "admin", "system:masters")
-    tls = ssl.create_default_context(cafile=str(cluster.authority.root.certificate))
-    tls.load_cert_chain(pair.certificate, pair.key)
-    connector = aiohttp.TCPConnector(limit=CREATORS + 2, ssl=tls)
-    base = f"https://127.0.0.1:{cluster.directory.port('api')}"
-    async with aiohttp.ClientSession(base, connector=connector, raise_for_status=True) as http:
-        yield http
-
-
-async def _create(http: aiohttp.ClientSession, pods: int) -> dict[str, float]:
+async def _create(api: KubeApi, way: Way, pods: int) -> dict[str, float]:
     """When each pod was asked for."""
-    numbers, created = iter(range(pods)), dict[str, float]()
+    created = dict[str, float]()
 
-    async def creator() -> None:
-        for number in numbers:
-            name = f"p-{number:06d}"
-            created[name] = time.perf_counter()
-            async with http.post(PODS, json=pod(name, limits={RESOURCE: "1"})) as answer:
-                await answer.read()
+    async def create(number: int) -> None:
+        name = f"p-{number:06d}"
+        created[name] = time.perf_counter()
+        await api.create(PODS, way.pod(name))
 
-    async with asyncio.TaskGroup() as creators:
-        for _ in range(CREATORS):
-            creators.create_task(creator())
+    await spread(range(pods), create)
     return created
 
 
-async def _bindings(http: aiohttp.ClientSession, version: str, pods: int) -> dict[str, tuple[float, str]]:
+async def _bindings(api: KubeApi, version: str, pods: int) -> dict[str, tuple[float, str]]:
     """When, and to which node, each pod was bound, as the API server told it."""
     bound: dict[str, tuple[float, str]] = {}
-    async for event in _events(http, version):
-        found = event["object"]
-        if found["spec"].get("nodeName"):
+    async for _, found in api.changes(PODS, version):
+        if found.get("spec", {}).get("nodeName"):
             bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
         if len(bound) == pods:
             break
     return bound
-
-
-async def _events(http: aiohttp.ClientSession, version: str) -> AsyncIterator[dict[str, Any]]:
-    path = f"{PODS}?watch=1&resourceVersion={version}"
-    async with http.get(path, timeout=aiohttp.ClientTimeout(total=None), read_bufsize=1 << 20) as answer:
-        async for line in answer.content:
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                raise RuntimeError(f"the watch ended: {event['object']}")
-            yield event
-
-
-async def _version(http: aiohttp.ClientSession) -> str:
-    await _clear(http)
-    async with http.get(f"{PODS}?limit=1") as answer:
-        return str((await answer.json())["metadata"]["resourceVersion"])
-
-
-async def _clear(http: aiohttp.ClientSession) -> None:
-    """Delete until none is left: a collection's deletion may leave some out."""
-    while True:
-        async with http.delete(f"{PODS}?gracePeriodSeconds=0") as answer:
-            await answer.read()
-        async with http.get(f"{PODS}?limit=1") as answer:
-            if not (await answer.json())["items"]:
-                return
-
-
-def _cpu(cluster: Cluster) -> dict[str, float]:
-    """Processor seconds of each program of the control plane so far."""
-    tick, running = os.sysconf("SC_CLK_TCK"), cluster.processes.running()
-    texts = {name: Path(f"/proc/{running[name]}/stat").read_text() for name in CONTROL_PLANE}
-    fields = {name: text.rsplit(") ", 1)[1].split() for name, text in texts.items()}
-    return {name: (int(of[11]) + int(of[12])) / tick for name, of in fields.items()}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.kubernetes.binds", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100)
-    parser.add_argument("--pods", type=int, default=2000)
-    arguments = parser.parse_args()
-    with session_cluster(lambda line: print(line, file=sys.stderr)) as cluster:
-        cluster.simulate_nodes(arguments.nodes, {RESOURCE: "80"})
-        for preloaded in (True, False):
-            figures = asyncio.run(measure(cluster, arguments.nodes, arguments.pods, preloaded=preloaded))
-            print(json.dumps(asdict(figures)))
-
-
-if __name__ == "__main__":
-    main()

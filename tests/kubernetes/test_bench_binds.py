@@ -1,25 +1,54 @@
-"""The measuring loop measures what it says, on few pods."""
+"""The benches on a cluster measure and count what they say, on few pods. No time is looked at here."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from bench.kubernetes.binds import RESOURCE, measure
-from tests.support.cluster.api import Api
+from bench.kubernetes.binds import Way, measure
+from bench.kubernetes.rig import PODS, BenchPool, gated, on, plain
 from tests.support.cluster.cluster import Cluster
 
-PODS = 20
+FEW = 20
+NODES = 2
+
+
+@asynccontextmanager
+async def few_nodes(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
+    async with on(cluster, place) as pool:
+        await pool.add_nodes(NODES)
+        pool.start()
+        await pool.capacities_told()
+        try:
+            yield pool
+        finally:
+            await pool.clear()
+            for node in pool.nodes:
+                await pool.api.delete(f"/api/v1/nodes/{node}")
 
 
 @pytest.mark.parametrize("preloaded", [True, False])
-def test_every_pod_is_bound_and_none_is_left(cluster: Cluster, admin: Api, preloaded: bool) -> None:
-    nodes = cluster.simulate_nodes(2, {RESOURCE: str(PODS)}, prefix="bench")
-    figures = asyncio.run(measure(cluster, len(nodes), PODS, preloaded=preloaded))
-    assert (figures.nodes, figures.pods, figures.preloaded) == (2, PODS, preloaded)
-    assert 1 <= figures.nodes_used <= 2
-    assert 0 < figures.wait_p50_ms <= figures.wait_p99_ms
-    assert figures.bound_per_second > 0
-    assert set(figures.cpu_seconds) >= {"etcd", "kube-apiserver", "kube-scheduler"}
-    assert admin.get("/api/v1/namespaces/default/pods")["items"] == []
-    for node in nodes:
-        admin.delete(f"/api/v1/nodes/{node}")
+def test_each_way_binds_every_pod_and_a_release_is_one_patch(cluster: Cluster, tmp_path: Path, preloaded: bool) -> None:
+    async def run() -> None:
+        scheduler = {"kube-scheduler": cluster.processes.running()["kube-scheduler"]}
+        async with few_nodes(cluster, tmp_path) as pool:
+            async with pool.without_policies():
+                found = await measure(cluster, pool.api, Way("plain", plain, scheduler), FEW, preloaded=preloaded)
+                await pool.clear()
+            assert (found.pods, found.preloaded, 1 <= found.nodes_used <= NODES) == (FEW, preloaded, True)
+            assert 0 < found.wait_p50_ms <= found.wait_p99_ms
+            assert set(found.cpu_seconds) >= {"etcd", "kube-apiserver", "kube-scheduler"}
+            ours = Way("gate", gated, {**scheduler, "controller": pool.pid})
+            asked, counted = await pool.requests(), pool.counts()
+            found = await measure(cluster, pool.api, ours, FEW, preloaded=preloaded)
+            asked, counted = await pool.requests() - asked, pool.counts() - counted
+            assert (asked["PATCH pods"], asked["POST pods/binding"], asked["PATCH pods/status"]) == (FEW, FEW, 0)
+            assert (counted["releases"], counted["reason_writes"]) == (FEW, 0)
+            assert asked["PATCH gpunodes"] == counted["ledger_writes"] <= NODES * counted["cycles"]
+            assert found.bound_per_second > 0
+            await pool.clear()
+            assert (await pool.api.get(PODS))["items"] == []
+
+    asyncio.run(run())

@@ -11,32 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, GpupoolError
-from gpupool.kubernetes import (
-    bookkeeping,
-    capacities,
-    direct,
-    fitting,
-    gangs,
-    ledger,
-    names,
-    placing,
-    terms,
-)
+from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes import bookkeeping, capacities, fitting, gangs, ledger, names, placing
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.failing import Failing
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.lookups import Lookups
+from gpupool.kubernetes.noting import goes_its_way, only_started
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.releasing import Releases
 from gpupool.kubernetes.removing import Removing
 from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
 from gpupool.kubernetes.settings_status import SettingsStatus
@@ -52,6 +43,8 @@ from gpupool.scheduling.snapshot import Plan
 
 BATCH = 64
 QUIET_SECONDS = 0.02
+SOON_SECONDS = 0.5
+"""So long is gathered what no plan waits for: pods that are bound, cards that are made ready."""
 LOOK_SECONDS = 60.0
 """While pods wait, time alone can give one its turn."""
 PODS = "/api/v1/pods"
@@ -67,14 +60,16 @@ class Controller:
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
-        self.reasons = Reasons(api, self.counts)
+        self.reasons = Reasons(api, self.counts, self.pool)
+        self._releases = Releases(
+            api, self.pool, self.counts, self._take_pod, self.reasons.refused, lambda: self._wake.set()
+        )
         self.tenants = Tenants()
         self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
-        self._raw: dict[str, dict[str, Any]] = {}
-        """Gated pods as the server has them: a release names their version and keeps their terms."""
         self._board: Board | None = None
         self._crowded: dict[str, str] = {}
         self._wake = asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
         self._failing = Failing(time.monotonic)
@@ -94,6 +89,7 @@ class Controller:
                 keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
             )
             tasks.create_task(self._rounds())
+            tasks.create_task(self._releases.run())
             tasks.create_task(self.reasons.run())
             tasks.create_task(self._lookups.run())
             tasks.create_task(self._tenant_status.run())
@@ -104,7 +100,11 @@ class Controller:
             await listed.wait()
         pause = Pause()
         while True:
+            await self._releases.few()
             self._wake.clear()
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
             try:
                 more = await self.round()
                 pause.reset()
@@ -136,11 +136,13 @@ class Controller:
             self._wake.set()
 
     def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
-        name = found["metadata"]["name"]
-        before, now = self.pool.ledgers.get(name), None if gone else GpuNode.from_json(found)
+        name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
+        if before is not None and not gone and before.written == found["metadata"]["resourceVersion"]:
+            return  # told by the answer to our own write
+        now = None if gone else GpuNode.from_json(found)
         self._failing.note(name, now)
         if before != now and self.pool.note_ledger(name, now):
-            self._wake.set()
+            (self._soon if only_started(before, now) else self._wake.set)()
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
         if self.tenants.note(found, gone):
@@ -160,14 +162,22 @@ class Controller:
         self._settings_status.wake.set()
 
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
+        known = self.pool.pods.get(found["metadata"]["uid"])
+        if known is None or gone or known.version != found["metadata"]["resourceVersion"]:  # else our own release told
+            self._take_pod(found, gone)
+
+    def _take_pod(self, found: dict[str, Any], gone: bool = False) -> None:
         uid = found["metadata"]["uid"]
+        before = self.pool.pods.get(uid)
         pod = None if gone else read_pod(found)
-        if pod is not None and pod.gated:
-            self._raw[uid] = found
-        else:
-            self._raw.pop(uid, None)
+        self._releases.keep(uid, found if pod is not None and pod.gated else None)
         self.pool.note_pod(uid, pod)
-        self._wake.set()
+        (self._soon if goes_its_way(before, pod, self.pool.ledger_of(uid)) else self._wake.set)()
+
+    def _soon(self) -> None:
+        """A round in a while: nothing that a plan depends on has changed."""
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(SOON_SECONDS, self._wake.set)
 
     # --- one round ----------------------------------------------------------------------------
 
@@ -179,14 +189,15 @@ class Controller:
         plan = self._plan()
         await self._capacities()
         stale = await self._write(plan)
-        await self._release()
+        self._releases.look()
         await self._removing.evict()
         await self._removing.replace()
-        self.reasons.note(self.pool, plan, self._crowded)
         self._tenant_status.note(self.pool)
         self._lookups.note()
         full = len(plan.placements) >= BATCH
-        return bool(plan.placements) and (full or stale or self._again)
+        more = bool(plan.placements) and (full or stale or self._again)
+        self.reasons.note(plan, self._crowded, more)
+        return more
 
     def _plan(self) -> Plan:
         now_ns = self._now_ns()
@@ -249,7 +260,9 @@ class Controller:
             now = await ledger.read(self.api, node.name)
             self.pool.note_ledger(node.name, now)
             return False
-        self.pool.note_ledger(node.name, now)
+        known = self.pool.ledgers.get(node.name)
+        if known is None or known.version < now.version:  # else the watch told it, and maybe what came after it
+            self.pool.note_ledger(node.name, now)
         return True
 
     async def _capacities(self) -> None:
@@ -261,31 +274,3 @@ class Controller:
     async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
         self.counts.capacity_writes += 1
         self._note_node(await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted)), False)
-
-    async def _release(self) -> None:
-        """Pods that have all their cards in a ledger and still wear the gate."""
-        entered: defaultdict[str, list[tuple[str, Entry]]] = defaultdict(list)
-        for uid in self._raw:
-            for entry in self.pool.entries_of(uid):
-                entered[uid].append((self.pool.node_of(uid), entry))
-        await together([self._let_go(uid, found) for uid, found in entered.items() if self._whole(uid, found)])
-
-    def _whole(self, uid: str, found: list[tuple[str, Entry]]) -> bool:
-        pod = self.pool.pods[uid]
-        together = not pod.gang or len(self.pool.present(pod.gang).entered) >= pod.gang_minimum
-        return pod.gated and not pod.deleting and len(found) == len(pod.asks) and together
-
-    async def _let_go(self, uid: str, found: list[tuple[str, Entry]]) -> None:
-        raw, node = self._raw[uid], found[0][0]
-        pod = self.pool.pods[uid]
-        told = placing.told(node, [entry for _, entry in found])
-        try:
-            now = await (direct.bind if pod.direct else terms.let_go)(self.api, raw, node, told)
-        except ApiRefused as error:
-            if error.conflict or error.gone:
-                return  # the watch tells what it has become
-            log.warning("%s/%s has its cards and is not released: %s", pod.namespace, pod.name, error)
-            self.reasons.refused(pod, error)
-            return
-        self.counts.releases += 1
-        self._note_pod(now, False)

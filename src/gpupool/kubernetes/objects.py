@@ -228,6 +228,8 @@ class GpuNode:
     ready: bool = False
     observed: int = 0
     """The newest version of the ledger that the agent has acted upon."""
+    written: str = field(default="", compare=False)
+    """Which of its states this is (metadata.resourceVersion)."""
 
     def with_entries(self, entries: Iterable[Entry]) -> GpuNode:
         return replace(self, entries=tuple(entries))
@@ -259,4 +261,5 @@ class GpuNode:
             slot_count=status.get("slotCount", 0),
             observed=status.get("observedGeneration", 0),
             ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()),
+            written=meta.get("resourceVersion", ""),
         )

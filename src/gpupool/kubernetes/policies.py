@@ -22,8 +22,7 @@ _LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 def policies(controller: str, agent: str) -> list[Object]:
     """Every policy and its binding, for these two users (`system:serviceaccount:NAMESPACE:NAME`)."""
-    made = [_ledger(controller), _own_node(agent), _released_by(controller), _locked(controller), _net()]
-    made.append(_settings(controller))
+    made = [_ledger(controller), _own_node(agent), _gate(controller), _net(), _settings(controller)]
     return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
 
 
@@ -64,33 +63,24 @@ def _settings(controller: str) -> Object:
     return _policy("settings", on, [], rules)
 
 
-def _released_by(controller: str) -> Object:
-    message = (
-        f"{WrittenByGpupoolAlone.code}: a pod gets its cards from gpupool's controller; without them its gate stays"
-    )
-    rule = f"!{_gated('oldObject')} || {_gated('object')}"
-    on = ("", ("pods",), ("UPDATE",))
-    return _policy("gate", on, [_managed(), _not(controller), _no_master()], [_rule(rule, message, "Forbidden")])
-
-
-def _locked(controller: str) -> Object:
-    rules = [
-        _rule(
-            f"{_note('object', key)} == {_note('oldObject', key)}",
-            f"{WrittenByGpupoolAlone.code}: {key} is gpupool's; to ask for something else, create the pod anew",
-            "Forbidden",
-        )
-        for key in _LOCKED
-    ]
-    label = f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
-    rules.append(
-        _rule(
-            label,
-            f"{WrittenByGpupoolAlone.code}: the label {names.MANAGED} stays on a pod that has cards of ours",
-            "Forbidden",
-        )
-    )
-    return _policy("words", ("", ("pods",), ("UPDATE",)), [_managed(), _not(controller), _no_master()], rules)
+def _gate(controller: str) -> Object:
+    """Of a managed pod: its gate, our words on it, and our label. One policy, since each costs the API server to have
+    the whole pod converted at every change of it; and by a selector, so that other pods are not looked at."""
+    said = {
+        f"!{_gated('oldObject')} || {_gated('object')}": "a pod gets its cards from gpupool's controller; without them "
+        "its gate stays",
+        **{
+            f"{_note('object', key)} == {_note('oldObject', key)}": f"{key} is gpupool's; to ask for something else, "
+            "create the pod anew"
+            for key in _LOCKED
+        },
+        f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'": f"the label {names.MANAGED} stays on a "
+        "pod that has cards of ours",
+    }
+    rules = [_rule(rule, f"{WrittenByGpupoolAlone.code}: {message}", "Forbidden") for rule, message in said.items()]
+    made = _policy("gate", ("", ("pods",), ("UPDATE",)), [_not(controller), _managed(), _no_master()], rules)
+    made["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {names.MANAGED: "true"}}
+    return made
 
 
 def _net() -> Object:

@@ -1,8 +1,7 @@
 """The cluster as the scheduler sees it: nodes, ledgers and pods come in by name, a `Snapshot` goes out.
 
-What is noted is what the API server said; nothing here asks it. A card is free of what its node's ledger holds. Of
-processors and main memory a node has free what it can allocate, less what other pods ask there and what ours ask that
-are bound there or have an entry in its ledger.
+What is noted is what the API server said; nothing here asks it. A card is free of what its node's ledger holds. Of its
+processors and memory a node has free what others and ours do not ask, be these bound there or in its ledger.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class Pool:
         self._judged, self._around = 0, False
         self.promised: Mapping[ClassKey, Start] = {}
         self.shares, self.heirs = Shares(), Heirs(seconds, self.hosts)
-        self.unbound: set[str] = set()
-        """Pods that have their cards and no gate, and that no node has taken yet."""
+        self.seated, self.unbound = set[str](), set[str]()
+        """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
         self._entered: dict[str, str] = {}
         """By pod, the node in whose ledger it stands."""
         self._members, self._leaving = Members(), Leaving(seconds)
@@ -188,7 +187,8 @@ class Pool:
             else:
                 self.queue.put(pod, self.tenant(pod))
         released = pod is not None and not (pod.gated or pod.node or pod.ended or pod.deleting)
-        (self.unbound.add if released and uid in self._entered else self.unbound.discard)(uid)
+        for into, belongs in ((self.unbound, released), (self.seated, pod is not None and pod.gated)):
+            (into.add if belongs and uid in self._entered else into.discard)(uid)
         self.generation += 1
 
     def _move(self, uid: str, node: str) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PER_SECOND = 20.0
 AGAIN_SECONDS = 30.0
+READ_SECONDS = 0.5
 GATED, WAITS, UNSCHEDULABLE = "SchedulingGated", "WaitsForCards", "Unschedulable"
 """The second is the first one of a pod that has no gate."""
 _A_NODE_WOULD_HELP = frozenset(
@@ -47,20 +48,33 @@ class Counting(Protocol):
 class Reasons:
     """What is to be written, and what was."""
 
-    def __init__(self, api: KubeApi, counts: Counting, per_second: float = PER_SECOND) -> None:
-        self._api, self._counts, self._every = api, counts, 1 / per_second
+    def __init__(self, api: KubeApi, counts: Counting, pool: Pool, per_second: float = PER_SECOND) -> None:
+        self._api, self._counts, self._pool, self._every = api, counts, pool, 1 / per_second
+        self._news: tuple[Plan, Mapping[str, str], bool] | None = None
+        self._read = float("-inf")
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod: reason, sentence, and when it was written."""
         self._due: OrderedDict[str, tuple[Pod, str, str]] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def note(self, pool: Pool, plan: Plan, crowded: Mapping[str, str]) -> None:
-        """After a round: who waits, and why; `crowded` are gangs whose members cannot sit so near together."""
+    def note(self, plan: Plan, crowded: Mapping[str, str], more: bool) -> None:
+        """After a round: why who waits does; `crowded` are gangs whose members cannot sit so near together.
+
+        `more`: another round follows at once, for those whose turn it is not.
+        """
+        self._news = plan, crowded, more
+        self._wake.set()
+
+    def _sort_out(self, plan: Plan, crowded: Mapping[str, str], more: bool) -> None:
+        """Who is to be told something. It looks at everybody who waits, so it is done a few times a second at most."""
+        pool = self._pool
         for uid in [uid for uid in self._told if uid not in pool.pods or not pool.pods[uid].gated]:
             del self._told[uid]
         for uid in [uid for uid in self._due if not _waits(pool, uid)]:
             del self._due[uid]
         for key, rejection in plan.rejections.items():
+            if more and rejection.dominant is Reason.BEHIND:
+                continue
             reason, sentence = self._with_rules(pool, key, rejection)
             for pod in pool.queue.pods_of(key):
                 self._say(pod, reason, sentence)
@@ -102,10 +116,21 @@ class Reasons:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._due:
-                _, (pod, reason, sentence) = self._due.popitem(last=False)
-                await self._write(pod, reason, sentence)
+            while self._due or self._news:
+                self._read_plan()
+                if self._due:
+                    uid, (pod, reason, sentence) = self._due.popitem(last=False)
+                    if not _waits(self._pool, uid):
+                        continue
+                    await self._write(pod, reason, sentence)
                 await asyncio.sleep(self._every)
+
+    def _read_plan(self) -> None:
+        """The newest plan, where it is time."""
+        now = asyncio.get_running_loop().time()
+        if self._news is not None and now - self._read >= READ_SECONDS:
+            news, self._news, self._read = self._news, None, now
+            self._sort_out(*news)
 
     async def _write(self, pod: Pod, reason: str, sentence: str) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
@@ -147,7 +172,8 @@ def _reason(rejection: Rejection) -> str:
 
 
 def _waits(pool: Pool, uid: str) -> bool:
-    return uid in pool.queue or uid in pool.held_up or _unread(pool.pods.get(uid))
+    """Whether the pod has no cards, or has them and is not let go."""
+    return any(uid in where for where in (pool.queue, pool.held_up, pool.seated)) or _unread(pool.pods.get(uid))
 
 
 def _unread(pod: Pod | None) -> bool:

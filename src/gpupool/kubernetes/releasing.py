@@ -1,0 +1,123 @@
+"""Letting pods go that have all their cards in a ledger and still wear their gate.
+
+Beside the rounds, a few at a time: the next plan is made and written while pods of the last one are let go. A release
+names the version that was read; where the pod has changed meanwhile, the next version of it is tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.kubernetes import direct, placing, terms
+from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.pool import Pool
+
+IN_FLIGHT = 16
+"""On an idle machine of two cores 8 are enough; on a busy one each answer takes longer and more are needed."""
+PATIENCE_SECONDS = 0.5
+"""Rounds do other things as well: they wait for releases no longer than that."""
+
+log = logging.getLogger(__name__)
+
+
+class Counting(Protocol):
+    releases: int
+
+
+class Releases:
+    """`note` takes the pod as it is after its release, `refused` those that are not let go, `wake` asks for a round."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        pool: Pool,
+        counts: Counting,
+        note: Callable[[dict[str, Any]], None],
+        refused: Callable[[Pod, GpupoolError], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._api, self._pool, self._counts = api, pool, counts
+        self._note, self._refused, self._wake = note, refused, wake
+        self._raw: dict[str, dict[str, Any]] = {}
+        """Gated pods as the server has them: a release names their version and keeps their terms."""
+        self._under_way: set[str] = set()
+        self._ended = asyncio.Event()
+        self._changed: dict[str, str] = {}
+        """By pod the version that is known not to be its newest."""
+        self._due: asyncio.Queue[str] = asyncio.Queue()
+
+    def keep(self, uid: str, found: dict[str, Any] | None) -> None:
+        """The pod as it is now, where it wears its gate; None: it is to be released no more."""
+        if found is None:
+            self._raw.pop(uid, None)
+            self._changed.pop(uid, None)
+        else:
+            self._raw[uid] = found
+
+    def look(self) -> None:
+        """After ledgers were written: whoever has all cards goes."""
+        for uid in sorted(self._pool.seated - self._under_way):
+            if uid in self._raw and self._may_go(uid):
+                self._under_way.add(uid)
+                self._due.put_nowait(uid)
+
+    def _may_go(self, uid: str) -> bool:
+        pod = self._pool.pods[uid]
+        together = not pod.gang or len(self._pool.present(pod.gang).entered) >= pod.gang_minimum
+        known = self._changed.get(uid) != pod.version
+        whole = len(self._pool.entries_of(uid)) == len(pod.asks)
+        return pod.gated and not pod.deleting and together and known and whole
+
+    async def few(self) -> None:
+        """Until the next plan should come: what is noted while many are under way is planned together."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while len(self._under_way) > IN_FLIGHT:
+                    self._ended.clear()
+                    await self._ended.wait()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(IN_FLIGHT):
+                tasks.create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        pause = Pause()
+        while True:
+            uid = await self._due.get()
+            try:
+                if uid in self._raw and uid in self._pool.seated and self._may_go(uid):
+                    await self._let_go(uid)
+                pause.reset()
+            except GpupoolError as error:
+                log.warning("a release is tried again: %s", error)
+                await pause.wait()
+                self._wake()
+            finally:
+                self._under_way.discard(uid)
+                self._ended.set()
+
+    async def _let_go(self, uid: str) -> None:
+        raw, pod, node = self._raw[uid], self._pool.pods[uid], self._pool.ledger_of(uid)
+        told = placing.told(node, self._pool.entries_of(uid))
+        try:
+            now = await (direct.bind if pod.direct else terms.let_go)(self._api, raw, node, told)
+        except ApiRefused as error:
+            if error.conflict or error.gone:
+                self._changed[uid] = pod.version
+                self._wake()  # what it has become may be known already
+                return
+            log.warning("%s/%s has its cards and is not released: %s", pod.namespace, pod.name, error)
+            self._refused(pod, error)
+            return
+        self._counts.releases += 1
+        known = self._pool.pods.get(uid)
+        if known is not None and known.version == pod.version:  # else the watch told it, and maybe what came after it
+            self._note(now)
