@@ -162,6 +162,8 @@ def _refusal(status: int, text: bytes) -> GpupoolError:
     except ValueError:
         reason, message, details = "", text[:200].decode("utf-8", "replace"), None
     causes = [cause.get("reason") for cause in (details or {}).get("causes") or ()]
+    if "DisruptionBudget" in causes:
+        message = " ".join([message, *(cause.get("message", "") for cause in details["causes"])])
     if status in _LATER and "DisruptionBudget" not in causes:
         return Unavailable(f"the API server answers {status} {reason}: {message}")
     return ApiRefused(message or f"{status} {reason}", status=status, reason=reason)

@@ -19,6 +19,7 @@ from gpupool.base.errors import GpupoolError
 from gpupool.kubernetes import bookkeeping, capacities, fitting, gangs, ledger, names, placing
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.failing import Failing
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
@@ -60,9 +61,10 @@ class Controller:
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
-        self.reasons = Reasons(api, self.counts, self.pool)
+        self.events = Events(api, self.counts, now_ns)
+        self.reasons = Reasons(api, self.counts, self.events, self.pool)
         self._releases = Releases(
-            api, self.pool, self.counts, self._take_pod, self.reasons.refused, lambda: self._wake.set()
+            api, self.pool, self.counts, self.events, self._take_pod, self.reasons.refused, lambda: self._wake.set()
         )
         self.tenants = Tenants()
         self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
@@ -73,7 +75,7 @@ class Controller:
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
         self._failing = Failing(time.monotonic)
-        self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, now_ns)
+        self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
         self._settings_status = SettingsStatus(api, self.settings, self._lists["settings"], now_ns)
@@ -91,6 +93,7 @@ class Controller:
             tasks.create_task(self._rounds())
             tasks.create_task(self._releases.run())
             tasks.create_task(self.reasons.run())
+            tasks.create_task(self.events.run())
             tasks.create_task(self._lookups.run())
             tasks.create_task(self._tenant_status.run())
             tasks.create_task(self._settings_status.run())
@@ -119,7 +122,8 @@ class Controller:
         """Until something is noted, and quiet for a moment after it."""
         try:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
-            looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look(), self._failing.next_look()]
+            looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
+            looks += [self._failing.next_look(), self._removing.next_look()]
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()
         except TimeoutError:
@@ -142,6 +146,7 @@ class Controller:
         now = None if gone else GpuNode.from_json(found)
         self._failing.note(name, now)
         if before != now and self.pool.note_ledger(name, now):
+            self.events.ledger(before, now)
             (self._soon if only_started(before, now) else self._wake.set)()
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
@@ -196,7 +201,7 @@ class Controller:
         self._lookups.note()
         full = len(plan.placements) >= BATCH
         more = bool(plan.placements) and (full or stale or self._again)
-        self.reasons.note(plan, self._crowded, more)
+        self.reasons.note(plan, self._crowded | self._removing.refused, more)
         return more
 
     def _plan(self) -> Plan:

@@ -22,4 +22,5 @@ class Counts:
     reason_writes: int = _count("conditions written that say why a pod waits")
     tenant_writes: int = _count("writes of a Tenant's status")
     replacements: int = _count("pods deleted that no node took, so that their owner makes another")
+    event_writes: int = _count("events written on pods and nodes")
     capacity_writes: int = _count("writes of what a node has")

@@ -24,8 +24,19 @@ def to_ask(pool: Pool) -> list[Pod]:
     return [pod for pod in pods if pod is not None and not pod.deleting and not pod.ended]
 
 
-async def ask(api: KubeApi, pod: Pod) -> bool:
-    """Evict one; False where its budget does not allow that now. Twice is once: the eviction names the pod's uid."""
+def whom(pool: Pool) -> dict[str, str]:
+    """By uid of a pod that is to leave, for which claim or gang."""
+    return {gangs.parts_of(job)[0]: claim for job, claim in pool.leaving().items()}
+
+
+def waiting(pool: Pool, claim: str) -> list[Pod]:
+    """Pods that wait of a claim or gang, by the scheduler's name of it or by the pod's uid."""
+    pod = pool.pods.get(claim) or pool.pods.get(gangs.parts_of(claim)[0])
+    return pool.queue.gang(claim) if pod is None else [pod]
+
+
+async def ask(api: KubeApi, pod: Pod) -> str:
+    """Evict one; why not, where that is not allowed now. Twice is once: the eviction names the pod's uid."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -36,7 +47,7 @@ async def ask(api: KubeApi, pod: Pod) -> bool:
         await api.create(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
     except ApiRefused as error:
         if error.gone or error.conflict:
-            return True  # it is gone, or another pod has its name
+            return ""  # it is gone, or another pod has its name
         log.info("%s/%s stays for now: %s", pod.namespace, pod.name, error.message)
-        return False
-    return True
+        return error.message
+    return ""

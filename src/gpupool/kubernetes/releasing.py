@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
-from gpupool.kubernetes import direct, placing, terms
+from gpupool.kubernetes import direct, names, placing, terms
 from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 
@@ -38,11 +39,12 @@ class Releases:
         api: KubeApi,
         pool: Pool,
         counts: Counting,
+        events: Events,
         note: Callable[[dict[str, Any]], None],
         refused: Callable[[Pod, GpupoolError], None],
         wake: Callable[[], None],
     ) -> None:
-        self._api, self._pool, self._counts = api, pool, counts
+        self._api, self._pool, self._counts, self._events = api, pool, counts, events
         self._note, self._refused, self._wake = note, refused, wake
         self._raw: dict[str, dict[str, Any]] = {}
         """Gated pods as the server has them: a release names their version and keeps their terms."""
@@ -118,6 +120,7 @@ class Releases:
             self._refused(pod, error)
             return
         self._counts.releases += 1
+        self._events.pod(pod, "Placed", told[names.PLACED])
         known = self._pool.pods.get(uid)
         if known is not None and known.version == pod.version:  # else the watch told it, and maybe what came after it
             self._note(now)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import names
 from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.events import Events
+from gpupool.kubernetes.evicting import waiting
 from gpupool.kubernetes.fitting import why_nowhere
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
@@ -48,28 +50,32 @@ class Counting(Protocol):
 class Reasons:
     """What is to be written, and what was."""
 
-    def __init__(self, api: KubeApi, counts: Counting, pool: Pool, per_second: float = PER_SECOND) -> None:
-        self._api, self._counts, self._pool, self._every = api, counts, pool, 1 / per_second
+    def __init__(self, api: KubeApi, counts: Counting, events: Events, pool: Pool) -> None:
+        self._api, self._counts, self._events, self._pool = api, counts, events, pool
+        self._every = 1 / PER_SECOND
         self._news: tuple[Plan, Mapping[str, str], bool] | None = None
         self._read = float("-inf")
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod: reason, sentence, and when it was written."""
-        self._due: OrderedDict[str, tuple[Pod, str, str]] = OrderedDict()
+        self._due: OrderedDict[str, tuple[Pod, str, str, str]] = OrderedDict()
+        self._kinds: dict[str, str] = {}
+        """By pod, of what kind the reason was that an event told last."""
         self._wake = asyncio.Event()
 
-    def note(self, plan: Plan, crowded: Mapping[str, str], more: bool) -> None:
-        """After a round: why who waits does; `crowded` are gangs whose members cannot sit so near together.
+    def note(self, plan: Plan, better: Mapping[str, str], more: bool) -> None:
+        """After a round: why who waits does; `better`: by uid or gang, what is known beside the plan.
 
         `more`: another round follows at once, for those whose turn it is not.
         """
-        self._news = plan, crowded, more
+        self._news = plan, better, more
         self._wake.set()
 
-    def _sort_out(self, plan: Plan, crowded: Mapping[str, str], more: bool) -> None:
+    def _sort_out(self, plan: Plan, better: Mapping[str, str], more: bool) -> None:
         """Who is to be told something. It looks at everybody who waits, so it is done a few times a second at most."""
         pool = self._pool
         for uid in [uid for uid in self._told if uid not in pool.pods or not pool.pods[uid].gated]:
             del self._told[uid]
+            self._kinds.pop(uid, None)
         for uid in [uid for uid in self._due if not _waits(pool, uid)]:
             del self._due[uid]
         for key, rejection in plan.rejections.items():
@@ -77,15 +83,15 @@ class Reasons:
                 continue
             reason, sentence = self._with_rules(pool, key, rejection)
             for pod in pool.queue.pods_of(key):
-                self._say(pod, reason, sentence)
-        for gang, sentence in crowded.items():
-            for pod in pool.queue.gang(gang):
-                self._say(pod, UNSCHEDULABLE, sentence)
+                self._say(pod, reason, sentence, rejection.dominant)
+        for name, sentence in better.items():
+            for pod in waiting(pool, name):
+                self._say(pod, UNSCHEDULABLE, sentence, sentence)
         for uid, sentence in pool.held_up.items():
-            self._say(pool.pods[uid], GATED, sentence)
+            self._say(pool.pods[uid], GATED, sentence, sentence)
         for pod in pool.pods.values():
             if _unread(pod):
-                self._say(pod, GATED, pod.problem)
+                self._say(pod, GATED, pod.problem, pod.problem)
 
     def _with_rules(self, pool: Pool, key: ClassKey, rejection: Rejection) -> tuple[str, str]:
         """And which of its rules keep it from which nodes, where it has more than labels and taints."""
@@ -99,16 +105,17 @@ class Reasons:
 
     def refused(self, pod: Pod, error: GpupoolError) -> None:
         """The pod has its cards, but its release is refused."""
-        self._say(pod, GATED, f"{error.code}: the release of this pod is refused: {error.message}")
+        self._say(pod, GATED, f"{error.code}: the release of this pod is refused: {error.message}", error.code)
 
-    def _say(self, pod: Pod, reason: str, sentence: str) -> None:
+    def _say(self, pod: Pod, reason: str, sentence: str, kind: str) -> None:
+        """`kind`: while it stays the same, people are told by the condition alone and by no further event."""
         now = asyncio.get_running_loop().time()
         reason = WAITS if pod.direct and reason == GATED else reason
         told = self._told.get(pod.uid)
         if told is not None and told[0] == reason and (told[1] == sentence or now - told[2] < AGAIN_SECONDS):
             self._due.pop(pod.uid, None)
             return
-        self._due[pod.uid] = pod, reason, sentence
+        self._due[pod.uid] = pod, reason, sentence, kind
         self._wake.set()
 
     async def run(self) -> None:
@@ -119,10 +126,13 @@ class Reasons:
             while self._due or self._news:
                 self._read_plan()
                 if self._due:
-                    uid, (pod, reason, sentence) = self._due.popitem(last=False)
+                    uid, (pod, reason, sentence, kind) = self._due.popitem(last=False)
                     if not _waits(self._pool, uid):
                         continue
                     await self._write(pod, reason, sentence)
+                    if self._kinds.get(pod.uid) != kind:
+                        self._kinds[pod.uid] = kind
+                        self._events.pod(pod, "Waiting", sentence, kind)
                 await asyncio.sleep(self._every)
 
     def _read_plan(self) -> None:
