@@ -32,17 +32,19 @@ def base() -> Path:
     made = folder / "base.tar"
     if not made.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        (folder / "debs" / "partial").mkdir(parents=True)
+        for place in ("state/lists/partial", "cache/archives/partial"):
+            (folder / place).mkdir(parents=True)
         (folder / "status").touch()  # of a machine on which nothing is installed: every dependency is fetched
-        options = (f"Dir::State::status={folder}/status", f"Dir::Cache::archives={folder}/debs")
-        flags = [word for option in (*options, "APT::Install-Recommends=false") for word in ("-o", option)]
+        own = (f"Dir::State={folder}/state", f"Dir::State::status={folder}/status", f"Dir::Cache={folder}/cache")
+        flags = [word for option in (*own, "APT::Install-Recommends=false") for word in ("-o", option)]
+        _ran("apt-get", "-qq", *flags, "update")
         _ran("apt-get", "-qq", "-y", *flags, "--download-only", "install", *PACKAGES)
-        for package in sorted((folder / "debs").glob("*.deb")):
+        for package in sorted((folder / "cache" / "archives").glob("*.deb")):
             _ran("dpkg-deb", "-x", str(package), str(folder / "rootfs"))
         new = folder / "base.tar.new"
         _ran("tar", "-C", str(folder / "rootfs"), "--owner=0", "--group=0", "-cf", str(new), ".")
         new.replace(made)
-        for left in ("rootfs", "debs"):
+        for left in ("rootfs", "state", "cache"):
             shutil.rmtree(folder / left)
     return made
 
