@@ -24,7 +24,11 @@ MADE = "# Made by `make docs` from gpupool/kubernetes/install.py; change that in
 def files() -> dict[str, str]:
     """By name what the chart's files say; the webhook's configuration goes with the webhook."""
     objects = [made for made in install.objects(NAMESPACE) if made["kind"] != "Namespace"]
-    parts = {"files/objects.yaml": objects, "files/webhook.yaml": [install.webhook(NAMESPACE)]}
+    parts = {
+        "files/objects.yaml": objects,
+        "files/native.yaml": install.native(NAMESPACE),
+        "files/webhook.yaml": [install.webhook(NAMESPACE)],
+    }
     made = {name: MADE + yaml.safe_dump_all(made, sort_keys=False) for name, made in parts.items()}
     return {**made, VALUES: _values()}
 

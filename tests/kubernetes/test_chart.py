@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpupool.kubernetes import __main__ as parts
-from gpupool.kubernetes import install, slots
+from gpupool.kubernetes import install, native_policy, slots
 from gpupool.kubernetes.settings import Settings
 from gpupool.scheduling.victims import GENTLE
 from tests.support.cluster.build import HELM, build
@@ -25,6 +25,7 @@ from tests.support.kube_people import People
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "gpupool"
 SPACE = "cards"
 SERVER = "1.36"
+KIND = "MutatingAdmissionPolicy"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -90,6 +91,13 @@ def test_it_makes_what_install_makes(helm: str) -> None:
     budgets = {("PodDisruptionBudget", install.CONTROLLER), ("PodDisruptionBudget", install.WEBHOOK)}
     hook = {(kind, "gpupool-uninstall") for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
     assert set(chart) == programs | service | budgets | hook
+
+
+def test_native_pods_are_admitted_inside_an_api_server_that_can(helm: str) -> None:
+    chart = {named(made): made for made in rendered(helm, "--api-versions", f"{native_policy.VERSION}/{KIND}")}
+    for made in install.native(SPACE):
+        assert chart[named(made)] == made
+    assert not [made for made in rendered(helm) if made["kind"].startswith(KIND)]
 
 
 def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:

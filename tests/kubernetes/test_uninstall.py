@@ -70,7 +70,7 @@ def nothing_is_left(pool: ClusterPool) -> None:
     for node in admin.get("/api/v1/nodes")["items"]:
         assert not {*node["status"]["capacity"], *node["status"]["allocatable"]} & set(names.TOTALS)
         assert names.MODE not in node["metadata"]["labels"]
-    for made in install.objects():
+    for made in (*install.objects(), *install.native()):
         admin.until_gone(install.path_of(made))
 
 
@@ -82,6 +82,7 @@ def clean(admin: Api) -> None:
 def test_nobody_stays_at_the_gate_and_nothing_is_left(pool: ClusterPool, own_cluster: Cluster) -> None:
     people = People(cluster_admin(own_cluster))
     waiting(pool.admin, 8)
+    pool.install_native()
     assert len(gated(pool.admin)) == 8
     assert "would open the gate of 8 pods" in people.ok("uninstall", "--dry-run")
     assert len(gated(pool.admin)) == 8

@@ -95,12 +95,22 @@ class ClusterPool:
         self.webhook.kill()
         self.webhook.wait()
 
+    def install_native(self) -> None:
+        """What admits plain native pods inside the API server; in effect a moment later."""
+        for made in install.native():
+            self.admin.apply(*_placed(made))
+
+    def uninstall_native(self) -> None:
+        for made in reversed(install.native()):
+            self.admin.delete(install.path_of(made))
+
     def end_webhook(self) -> None:
         """The configuration first, or nobody could make pods that ask."""
         if self.webhook is not None:
             self.admin.delete(install.path_of(install.webhook()))
             self.webhook.terminate()
             self.webhook.wait(SECONDS)
+            self.webhook = None
 
     @property
     def running(self) -> bool:

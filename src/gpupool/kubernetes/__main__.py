@@ -97,14 +97,20 @@ def _parser() -> argparse.ArgumentParser:
         "--driver-root", type=Path, default=Path("/"), help="where the driver's files are on the host, absolute"
     )
     agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
-    parts.add_parser("install", help="prints what has to be in the cluster before")
+    prints = parts.add_parser("install", help="prints what has to be in the cluster before")
+    prints.add_argument(
+        "--native-policy",
+        action="store_true",
+        help="and what admits plain native pods inside the API server; needs Kubernetes 1.36",
+    )
     return parser
 
 
 def _install(options: argparse.Namespace) -> int:
     import yaml
 
-    sys.stdout.write(yaml.safe_dump_all(install.objects(options.namespace), sort_keys=False))
+    made = install.objects(options.namespace) + (install.native(options.namespace) if options.native_policy else [])
+    sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False))
     return 0
 
 

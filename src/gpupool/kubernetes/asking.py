@@ -14,9 +14,9 @@ from gpupool.kubernetes.names import CLAIM
 def asks() -> str:
     """The expression."""
     words = [name for dialect in DIALECTS for name in dialect.names]
-    resources = _any("name", [one for one in words if one.where is Where.RESOURCE])
-    notes = _any("key", [one for one in words if one.where is Where.ANNOTATION and one.key != CLAIM])
-    env = _any("e.name", [one for one in words if one.where is Where.ENV])
+    resources = any_of("name", [one for one in words if one.where is Where.RESOURCE])
+    notes = any_of("key", [one for one in words if one.where is Where.ANNOTATION and one.key != CLAIM])
+    env = any_of("e.name", [one for one in words if one.where is Where.ENV])
     containers = "(object.spec.containers + object.spec.?initContainers.orValue([]))"
     return " || ".join(
         (
@@ -28,13 +28,13 @@ def asks() -> str:
     )
 
 
-def _any(variable: str, names: list[Name]) -> str:
+def any_of(variable: str, names: list[Name]) -> str:
     """Exact names as a list, patterns as regular expressions."""
     exact = sorted({one.key for one in names if "<" not in one.key})
     patterns = sorted({one.pattern.pattern for one in names if "<" in one.key})
-    listed = f"{variable} in [{', '.join(map(_quoted, exact))}]"
-    return " || ".join([listed, *(f"{variable}.matches({_quoted(f'^{one}$')})" for one in patterns)])
+    listed = f"{variable} in [{', '.join(map(quoted, exact))}]"
+    return " || ".join([listed, *(f"{variable}.matches({quoted(f'^{one}$')})" for one in patterns)])
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

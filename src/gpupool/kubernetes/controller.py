@@ -78,7 +78,7 @@ class Controller:
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
-        self._settings_status = SettingsStatus(api, self.settings, self._lists["settings"], now_ns)
+        self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
     async def run(self) -> None:
         """Until it is cancelled, or a watch fails in a way that nobody thought of."""
@@ -147,6 +147,7 @@ class Controller:
         self._failing.note(name, now)
         if before != now and self.pool.note_ledger(name, now):
             self.events.ledger(before, now)
+            self._settings_status.note_ledger(before, now)
             (self._soon if only_started(before, now) else self._wake.set)()
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
@@ -190,6 +191,7 @@ class Controller:
         """Whether another round may do more at once."""
         if self.tenants.settle():
             self.pool.note_tenants(self.tenants.tree)
+            self._settings_status.note_size()
         self.pool.end_wills()
         plan = self._plan()
         await self._capacities()

@@ -54,10 +54,13 @@ def _plain(container: Json) -> bool:
     return asked <= set(RESOURCES) and not any(port.get("hostPort") for port in container.get("ports") or ())
 
 
-def condition() -> str:
-    """The same in CEL, for the API server: so nobody has the place of a pod decided without what it depends on."""
+def condition(*more: str) -> str:
+    """The same in CEL, for the API server: so nobody has the place of a pod decided without what it depends on.
+
+    `more`: resources that a pod may name that is not in the normal form yet.
+    """
     containers = "(object.spec.containers + object.spec.?initContainers.orValue([]))"
-    known = "name in [" + ", ".join(f"'{name}'" for name in RESOURCES) + "]"
+    known = "name in [" + ", ".join(f"'{name}'" for name in (*RESOURCES, *more)) + "]"
     kinds = " || ".join(f"has(v.{kind})" for kind in VOLUMES)
     return " && ".join(
         (

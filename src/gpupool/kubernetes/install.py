@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.kubernetes import native_policy
 from gpupool.kubernetes.asking import asks
 from gpupool.kubernetes.names import GROUP
 from gpupool.kubernetes.policies import policies
@@ -55,10 +56,18 @@ def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
         "clientConfig": {"url": url} if url else {"service": service},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         "namespaceSelector": {"matchExpressions": [_not_in("kubernetes.io/metadata.name", "kube-system", namespace)]},
-        "matchConditions": [{"name": "asks-for-cards", "expression": asks()}],
+        "matchConditions": [
+            {"name": "asks-for-cards", "expression": asks()},
+            {"name": "is-not-done-yet", "expression": f"!({native_policy.done()})"},
+        ],
     }
     meta = {"name": WEBHOOK}
     return {"apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration", "metadata": meta, "webhooks": [hook]}
+
+
+def native(namespace: str = NAMESPACE) -> list[Object]:
+    """What admits plain native pods inside the API server, where that is 1.36 or newer."""
+    return native_policy.objects("kube-system", namespace)
 
 
 def _not_in(key: str, *values: str) -> Object:
@@ -146,6 +155,8 @@ _PLURALS = {
     "RoleBinding": "rolebindings",
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "CustomResourceDefinition": "customresourcedefinitions",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }

@@ -6,17 +6,13 @@ Field names are those of `objects`; a test reads what `objects` writes against t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from gpupool.base.errors import BadOption
-from gpupool.kubernetes import names, settings
+from gpupool.kubernetes import settings
 from gpupool.kubernetes.objects import EntryState, Mode
+from gpupool.kubernetes.schema_words import Schema, definition, listed, quantity, record, text, whole, words
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
 from gpupool.scheduling.policies import POLICIES
-
-Schema = dict[str, Any]
 
 MOST_ENTRIES = 1024
 MOST_CARDS = 128
@@ -29,23 +25,23 @@ def crds() -> list[Schema]:
 
 def gpu_node() -> Schema:
     """`GpuNode`: one per node, named like it."""
-    spec = _object(
+    spec = record(
         {
-            "mode": _words(Mode, default=Mode.OBSERVE.value),
-            "allocations": _list(_entry(), MOST_ENTRIES, keys=("uid", "container"), default=[]),
+            "mode": words(Mode, default=Mode.OBSERVE.value),
+            "allocations": listed(_entry(), MOST_ENTRIES, keys=("uid", "container"), default=[]),
         },
         required=("mode",),
     )
-    status = _object(
+    status = record(
         {
-            "observedGeneration": _whole(),
-            "slotCount": _whole(),
-            "cards": _list(_card(), MOST_CARDS, keys=("uuid",)),
-            "slots": _list(_slot(), MOST_ENTRIES, keys=("uid", "container")),
+            "observedGeneration": whole(),
+            "slotCount": whole(),
+            "cards": listed(_card(), MOST_CARDS, keys=("uuid",)),
+            "slots": listed(_slot(), MOST_ENTRIES, keys=("uid", "container")),
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            "agent": _text(64),
-            "conditions": _list(_condition(), 8, keys=("type",)),
+            "agent": text(64),
+            "conditions": listed(_condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -55,16 +51,16 @@ def gpu_node() -> Schema:
         ("Slots", "integer", ".status.slotCount", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     )
-    return _definition("GpuNode", "gpunodes", ("gn",), spec, status, columns)
+    return definition("GpuNode", "gpunodes", ("gn",), spec, status, columns)
 
 
 def tenant() -> Schema:
     """`Tenant`: a node of the quota tree, and the namespaces that are its own."""
-    limit = _object({"nominal": _quantity(), "borrowing": _quantity(), "lending": _quantity()})
+    limit = record({"nominal": quantity(), "borrowing": quantity(), "lending": quantity()})
     parts = {
-        "parent": {**_text(63), "description": "the Tenant above this one"},
+        "parent": {**text(63), "description": "the Tenant above this one"},
         "namespaces": {
-            **_list(_text(63), 256),
+            **listed(text(63), 256),
             "x-kubernetes-list-type": "set",
             "description": "a namespace that no Tenant lists belongs to the Tenant of its own name, if there is one",
         },
@@ -78,15 +74,15 @@ def tenant() -> Schema:
             " meanwhile, both without end where they are left out",
         },
     }
-    spec = _object(parts)
+    spec = record(parts)
     rules = [{"rule": "!has(self.parent) || size(self.parent) > 0", "message": "a parent has a name"}]
-    status = _object(
+    status = record(
         {
-            "observedGeneration": _whole(),
-            "held": {"type": "object", "additionalProperties": _quantity()},
-            "waiting": _whole(),
-            "inForce": _object(parts),
-            "conditions": _list(_condition(), 8, keys=("type",)),
+            "observedGeneration": whole(),
+            "held": {"type": "object", "additionalProperties": quantity()},
+            "waiting": whole(),
+            "inForce": record(parts),
+            "conditions": listed(_condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -96,7 +92,7 @@ def tenant() -> Schema:
         ("Waiting", "integer", ".status.waiting", 0),
         ("In force", "string", ".status.conditions[?(@.type=='InForce')].status", 0),
     )
-    return _definition("Tenant", "tenants", (), {**spec, "x-kubernetes-validations": rules}, status, columns)
+    return definition("Tenant", "tenants", (), {**spec, "x-kubernetes-validations": rules}, status, columns)
 
 
 def pool_settings() -> Schema:
@@ -105,7 +101,7 @@ def pool_settings() -> Schema:
         "rule": f"self.exists(name, name in ['{settings.NATIVE}', '{settings.ALL}'])",
         "message": f"{BadOption.code}: gpupool's own words have nobody else to read them: add {settings.NATIVE}",
     }
-    words: Schema = {"type": "string", "enum": list(settings.WORDS)}
+    dialects: Schema = {"type": "string", "enum": list(settings.WORDS)}
     parts: dict[str, Schema] = {
         "policy": {"type": "string", "enum": list(POLICIES), "description": "the rule of placement"},
         "direct": {
@@ -113,29 +109,30 @@ def pool_settings() -> Schema:
             "description": "pods with nothing but cards, processors and memory to be placed by are bound by gpupool",
         },
         "dialects": {
-            **_list(words, len(settings.WORDS)),
+            **listed(dialects, len(settings.WORDS)),
             "x-kubernetes-list-type": "set",
             "x-kubernetes-validations": [native],
             "description": "whose words admission takes; pods that ask in others are left alone",
         },
-        "preemption": _object(
+        "preemption": record(
             {
                 "enabled": {"type": "boolean", "description": "whether anybody is evicted for anybody"},
                 "reclaim": {"type": "boolean", "description": "whether borrowed quota is taken back by evicting"},
-                "protectedSeconds": {**_whole(settings.DAY), "description": "who runs for less is left alone"},
-                "perHour": {**_whole(100_000), "description": "so many of one tenant's pods at most"},
+                "protectedSeconds": {**whole(settings.DAY), "description": "who runs for less is left alone"},
+                "perHour": {**whole(100_000), "description": "so many of one tenant's pods at most"},
             }
         ),
         "replaceSeconds": {
-            **_whole(settings.DAY),
+            **whole(settings.DAY),
             "description": "a pod with cards that no node takes is deleted then, if it has an owner; 0: never",
         },
     }
-    status = _object(
+    status = record(
         {
-            "observedGeneration": _whole(),
-            "inUse": _object(parts),
-            "conditions": _list(_condition(), 8, keys=("type",)),
+            "observedGeneration": whole(),
+            "inUse": record(parts),
+            "admits": _admits(),
+            "conditions": listed(_condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -149,46 +146,46 @@ def pool_settings() -> Schema:
         "rule": f"self.metadata.name == '{settings.NAME}'",
         "message": f"{BadOption.code}: there is one PoolSettings, and it is called {settings.NAME}",
     }
-    return _definition("PoolSettings", "poolsettings", (), _object(parts), status, columns, (only,))
+    return definition("PoolSettings", "poolsettings", (), record(parts), status, columns, (only,))
 
 
 # --- parts of ours ----------------------------------------------------------------------------
 
 
 def _entry() -> Schema:
-    seat = _object(
-        {"uuid": _text(63), "gpuMilli": {**_whole(), "maximum": 1000}, "memoryBytes": _whole()},
+    seat = record(
+        {"uuid": text(63), "gpuMilli": {**whole(), "maximum": 1000}, "memoryBytes": whole()},
         required=("uuid", "gpuMilli", "memoryBytes"),
     )
-    return _object(
+    return record(
         {
-            "uid": _text(253),
-            "namespace": _text(63),
-            "pod": _text(253),
-            "container": _text(63),
-            "cards": {**_list(seat, MOST_CARDS), "minItems": 1},
-            "tenant": _text(63),
-            "sharing": _words(Sharing),
+            "uid": text(253),
+            "namespace": text(63),
+            "pod": text(253),
+            "container": text(63),
+            "cards": {**listed(seat, MOST_CARDS), "minItems": 1},
+            "tenant": text(63),
+            "sharing": words(Sharing),
             "priority": {"type": "integer", "format": "int32"},
-            "gang": _text(253),
-            "leavingFor": _text(320),
-            "state": _words(EntryState),
-            "generation": {**_whole(), "minimum": 1},
+            "gang": text(253),
+            "leavingFor": text(320),
+            "state": words(EntryState),
+            "generation": {**whole(), "minimum": 1},
         },
         required=("uid", "namespace", "pod", "container", "cards", "tenant", "state", "generation"),
     )
 
 
 def _card() -> Schema:
-    return _object(
+    return record(
         {
-            "uuid": _text(63),
-            "index": _whole(),
-            "model": _text(63),
-            "product": _text(128),
-            "memoryBytes": _whole(),
-            "health": _words(Health),
-            "healthReason": _text(200),
+            "uuid": text(63),
+            "index": whole(),
+            "model": text(63),
+            "product": text(128),
+            "memoryBytes": whole(),
+            "health": words(Health),
+            "healthReason": text(200),
             "simulated": {"type": "boolean"},
         },
         required=("uuid", "index", "model", "memoryBytes"),
@@ -196,114 +193,53 @@ def _card() -> Schema:
 
 
 def _others() -> Schema:
-    port = _object({"number": _whole(), "protocol": _text(8), "address": _text(64)}, required=("number",))
-    one = _object({"key": _text(317), "operator": _text(16), "values": _list(_text(63), 256)}, required=("key",))
-    matches = _list(one, 64)
-    apart = _object(
-        {"key": _text(317), "namespaces": _list(_text(63), 256), "selector": matches, "spaces": matches},
+    port = record({"number": whole(), "protocol": text(8), "address": text(64)}, required=("number",))
+    one = record({"key": text(317), "operator": text(16), "values": listed(text(63), 256)}, required=("key",))
+    matches = listed(one, 64)
+    apart = record(
+        {"key": text(317), "namespaces": listed(text(63), 256), "selector": matches, "spaces": matches},
         required=("key",),
     )
-    return _object(
+    return record(
         {
-            "cpuMilli": _whole(),
-            "memoryBytes": _whole(),
-            "pods": _whole(),
-            "ports": _list(port, MOST_ENTRIES),
-            "resources": {"type": "object", "maxProperties": 128, "additionalProperties": _whole()},
-            "apart": _list(apart, 256),
+            "cpuMilli": whole(),
+            "memoryBytes": whole(),
+            "pods": whole(),
+            "ports": listed(port, MOST_ENTRIES),
+            "resources": {"type": "object", "maxProperties": 128, "additionalProperties": whole()},
+            "apart": listed(apart, 256),
         }
     )
 
 
 def _slot() -> Schema:
-    return _object(
+    return record(
         {
-            "uid": _text(128),
-            "container": _text(63),
-            "slot": _text(63),
-            "generation": _whole(),
+            "uid": text(128),
+            "container": text(63),
+            "slot": text(63),
+            "generation": whole(),
             "released": {"type": "boolean"},
         },
         required=("uid", "container"),
     )
 
 
+def _admits() -> Schema:
+    limit = record({"gpuMilli": whole(), "memoryBytes": whole(), "others": {"type": "boolean"}})
+    cards = listed(record({"count": whole(), "memoryBytes": whole()}), MOST_CARDS)
+    found = record({"cards": cards, "limits": {"type": "object", "additionalProperties": limit}})
+    return {**found, "description": "by what the API server itself admits plain native pods"}
+
+
 def _condition() -> Schema:
-    return _object(
+    return record(
         {
-            "type": _text(63),
+            "type": text(63),
             "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "reason": _text(63),
-            "message": _text(1024),
+            "reason": text(63),
+            "message": text(1024),
             "lastTransitionTime": {"type": "string", "format": "date-time"},
         },
         required=("type", "status"),
     )
-
-
-# --- words of the schema language -------------------------------------------------------------
-
-
-def _definition(
-    kind: str,
-    plural: str,
-    short: tuple[str, ...],
-    spec: Schema,
-    status: Schema,
-    columns: tuple[tuple[str, str, str, int], ...],
-    rules: tuple[Schema, ...] = (),
-) -> Schema:
-    shown = [{"name": n, "type": t, "jsonPath": path, "priority": rank} for n, t, path, rank in columns]
-    whole: Schema = {"type": "object", "properties": {"spec": spec, "status": status}}
-    if rules:
-        whole["x-kubernetes-validations"] = list(rules)
-    version = {
-        "name": names.VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": whole},
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": shown,
-    }
-    called = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{names.GROUP}"},
-        "spec": {
-            "group": names.GROUP,
-            "scope": "Cluster",
-            "names": {**called, "categories": ["gpupool"]},
-            "versions": [version],
-        },
-    }
-
-
-def _object(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
-    found: Schema = {"type": "object", "properties": dict(properties)}
-    return {**found, "required": list(required)} if required else found
-
-
-def _list(items: Schema, most: int, keys: tuple[str, ...] = (), default: Any = None) -> Schema:
-    found: Schema = {"type": "array", "items": items, "maxItems": most}
-    if keys:
-        found |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
-    return found if default is None else {**found, "default": default}
-
-
-def _words(kind: Any, default: str | None = None) -> Schema:
-    found: Schema = {"type": "string", "enum": [one.value for one in kind]}
-    return found if default is None else {**found, "default": default}
-
-
-def _text(longest: int) -> Schema:
-    return {"type": "string", "maxLength": longest}
-
-
-def _whole(most: int | None = None) -> Schema:
-    found: Schema = {"type": "integer", "format": "int64", "minimum": 0}
-    return found if most is None else {**found, "maximum": most}
-
-
-def _quantity() -> Schema:
-    return {"x-kubernetes-int-or-string": True}

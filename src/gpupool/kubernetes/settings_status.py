@@ -12,9 +12,14 @@ from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import names
+from gpupool.kubernetes.admits import admits
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.settings import NAME, SETTINGS, PoolSettings
 from gpupool.kubernetes.tenant_status import condition
+
+SIZE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +27,24 @@ log = logging.getLogger(__name__)
 class SettingsStatus:
     """`now_ns` is the wall clock, for people to read; before `listed` it is not known whether there is an object."""
 
-    def __init__(self, api: KubeApi, settings: PoolSettings, listed: asyncio.Event, now_ns: Callable[[], int]) -> None:
-        self._api, self._settings, self._listed, self._now_ns = api, settings, listed, now_ns
+    def __init__(
+        self, api: KubeApi, settings: PoolSettings, pool: Pool, listed: asyncio.Event, now_ns: Callable[[], int]
+    ) -> None:
+        self._api, self._settings, self._pool, self._listed, self._now_ns = api, settings, pool, listed, now_ns
+        self._admits: dict[str, Any] = {}
+        self._stale, self._again = True, 0.0
         self.wake = asyncio.Event()
         """The object was heard of."""
+
+    def note_ledger(self, before: GpuNode | None, now: GpuNode | None) -> None:
+        """A node's cards may be others now."""
+        if before is None or now is None or (before.cards, before.mode) != (now.cards, now.mode):
+            self.note_size()
+
+    def note_size(self) -> None:
+        """What the pool has, or what a tenant may have, has changed."""
+        self._stale = True
+        self.wake.set()
 
     async def run(self) -> None:
         """Writes what is due; until it is cancelled."""
@@ -59,8 +78,19 @@ class SettingsStatus:
         return {
             "observedGeneration": known["metadata"].get("generation", 0),
             "inUse": self._settings.in_use.to_json(),
+            "admits": self._admitted(),
             "conditions": [condition(self._settings.refusal, known.get("status") or {}, self._now_ns())],
         }
+
+    def _admitted(self) -> dict[str, Any]:
+        """Worked out anew only every few seconds: it takes a look at every card."""
+        loop = asyncio.get_running_loop()
+        if self._stale and loop.time() < self._again:
+            loop.call_at(self._again, self.wake.set)
+        elif self._stale:
+            self._stale, self._again = False, loop.time() + SIZE_SECONDS
+            self._admits = admits(self._pool.ledgers.values(), self._pool.shares.tree)
+        return self._admits
 
 
 def empty() -> dict[str, Any]:

@@ -28,6 +28,7 @@ NEEDED = {
     "CustomResourceDefinition (v1)": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Lease (v1)": "/apis/coordination.k8s.io/v1/leases",
 }
+MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 WEBHOOK = install.path_of(install.webhook())
 INSTALL = "helm upgrade --install gpupool deploy/helm/gpupool -n gpupool"
 
@@ -56,6 +57,8 @@ async def _checks(context: Context) -> Any:
     wanted = install.objects(context.namespace)
     yield installed([(made, await context.find(install.path_of(made))) for made in wanted])
     yield webhook(await context.find(WEBHOOK))
+    kinds = [(made, await context.find(install.path_of(made))) for made in install.native(context.namespace)]
+    yield native(await context.find(f"{MUTATING}?limit=1") is not None, kinds)
     secret = await context.find(f"/api/v1/namespaces/{context.namespace}/secrets/{install.SECRET}")
     if secret is not None:
         yield certificate.aged(secret, context.now)
@@ -124,6 +127,18 @@ def webhook(found: Json | None) -> Check:
         said = f"{', '.join(untrusted)}: the server is not told whom to trust"
         return check("webhook", FAIL, said, f"kubectl -n gpupool logs deployment/{install.WEBHOOK}")
     return check("webhook", OK, f"configured, {many(len(found.get('webhooks') or ()), 'hook')}")
+
+
+def native(serves: bool, objects: Sequence[tuple[Json, Json | None]]) -> Check:
+    """Who admits plain native pods; an older server leaves them to the webhook, as all others."""
+    if not serves:
+        return check("native pods", OK, "by the webhook; from Kubernetes 1.36 the server can admit them itself")
+    if any(found is None for _, found in objects):
+        following = "python -m gpupool.kubernetes install --native-policy | kubectl apply --server-side -f -"
+        return check("native pods", OK, "by the webhook; this server can admit them itself", following)
+    if not all(found is not None and _holds(made, found) for made, found in objects):
+        return check("native pods", WARN, "the server's policy is of another version, or changed", INSTALL)
+    return check("native pods", OK, "admitted by the server itself")
 
 
 def leads(lease: Json | None, now: datetime) -> Check:

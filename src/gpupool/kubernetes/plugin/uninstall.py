@@ -112,6 +112,8 @@ async def _gates(context: Context) -> None:
 
 async def _programs(context: Context) -> None:
     """What would gate pods, place them, or write again what is taken away below."""
+    for made in reversed(install.native(context.namespace)):
+        await _delete(context, install.path_of(made))
     await _delete(context, WEBHOOK)
     apps = f"/apis/apps/v1/namespaces/{context.namespace}"
     for kind, name in (("deployments", install.WEBHOOK), ("deployments", install.CONTROLLER)):

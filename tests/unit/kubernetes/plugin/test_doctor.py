@@ -33,6 +33,16 @@ def test_objects_are_the_same_when_the_server_only_added_defaults() -> None:
     assert doctor.installed([(role, weaker)])["state"] == "warn"
 
 
+def test_who_admits_plain_native_pods() -> None:
+    there = [(one, one) for one in install.native()]
+    (policy, binding) = install.native()
+    assert "1.36" in doctor.native(False, [])["text"]
+    assert "can admit them itself" in doctor.native(True, [(policy, policy), (binding, None)])["text"]
+    assert doctor.native(True, there)["text"] == "admitted by the server itself"
+    older = {**policy, "spec": {**policy["spec"], "variables": []}}
+    assert doctor.native(True, [(policy, older), (binding, binding)])["state"] == "warn"
+
+
 def test_a_controller_leads_as_long_as_its_lease_is_fresh() -> None:
     def lease(seconds: float) -> dict[str, object]:
         at = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

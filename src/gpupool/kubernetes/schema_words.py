@@ -1,0 +1,76 @@
+"""Words in which our definitions are written: OpenAPI v3 as CustomResourceDefinitions take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupool.kubernetes import names
+
+Schema = dict[str, Any]
+
+
+def definition(
+    kind: str,
+    plural: str,
+    short: tuple[str, ...],
+    spec: Schema,
+    status: Schema,
+    columns: tuple[tuple[str, str, str, int], ...],
+    rules: tuple[Schema, ...] = (),
+) -> Schema:
+    """A definition of ours; columns are (name, type, path, priority), rules are about the whole object."""
+    shown = [{"name": n, "type": t, "jsonPath": path, "priority": rank} for n, t, path, rank in columns]
+    both: Schema = {"type": "object", "properties": {"spec": spec, "status": status}}
+    if rules:
+        both["x-kubernetes-validations"] = list(rules)
+    version = {
+        "name": names.VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": both},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": shown,
+    }
+    called = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "scope": "Cluster",
+            "names": {**called, "categories": ["gpupool"]},
+            "versions": [version],
+        },
+    }
+
+
+def record(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+    found: Schema = {"type": "object", "properties": dict(properties)}
+    return {**found, "required": list(required)} if required else found
+
+
+def listed(items: Schema, most: int, keys: tuple[str, ...] = (), default: Any = None) -> Schema:
+    found: Schema = {"type": "array", "items": items, "maxItems": most}
+    if keys:
+        found |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+    return found if default is None else {**found, "default": default}
+
+
+def words(kind: Any, default: str | None = None) -> Schema:
+    found: Schema = {"type": "string", "enum": [one.value for one in kind]}
+    return found if default is None else {**found, "default": default}
+
+
+def text(longest: int) -> Schema:
+    return {"type": "string", "maxLength": longest}
+
+
+def whole(most: int | None = None) -> Schema:
+    found: Schema = {"type": "integer", "format": "int64", "minimum": 0}
+    return found if most is None else {**found, "maximum": most}
+
+
+def quantity() -> Schema:
+    return {"x-kubernetes-int-or-string": True}
