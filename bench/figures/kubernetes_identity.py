@@ -30,17 +30,21 @@ def run(out: Path) -> list[Row]:
     rounds = int(os.environ.get("BENCH_ROUNDS") or ROUNDS)
     killed = int(os.environ.get("BENCH_KILLED_ROUNDS") or KILLED_ROUNDS)
     seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
-    quiet, disturbed, started = Seen(), Seen(), time.monotonic()
+    command = f"BENCH_ROUNDS={rounds} BENCH_KILLED_ROUNDS={killed} BENCH_SEED={seed} python -m bench {NAME}"
+    quiet, disturbed, started = Seen(0), Seen(0), time.monotonic()
+
+    def note(seen: Seen, more: Seen) -> None:
+        """A round is over: the record is whole whenever the run ends."""
+        seen.add(more)
+        (out / "identity.md").write_text(record(quiet, disturbed, command, time.monotonic() - started))
+        print(f"{seen.rounds} rounds: {seen}", flush=True)
+
     with _pool() as (cluster, pool, parts):
         for turn in range(rounds):
-            quiet.add(round_of_pods(pool, PODS, turn))
-            print(f"round {turn + 1} of {rounds}: {quiet}", flush=True)
+            note(quiet, round_of_pods(pool, PODS, turn))
         disturbing = Disturbing(cluster, parts, seed)
         for turn in range(killed):
-            disturbed.add(round_of_jobs(pool, PODS, turn, disturbing))
-            print(f"round {turn + 1} of {killed} with kills: {disturbed}", flush=True)
-    command = f"BENCH_ROUNDS={rounds} BENCH_KILLED_ROUNDS={killed} BENCH_SEED={seed} python -m bench {NAME}"
-    (out / "identity.md").write_text(record(quiet, disturbed, command, (rounds, killed), time.monotonic() - started))
+            note(disturbed, round_of_jobs(pool, PODS, turn, disturbing))
     kills = sum(disturbed.killed.values())
     return [
         Row(f"{NAME}: wrong cards in {rounds} rounds of 64 pods", "", len(quiet.wrong), command, limit=0),
@@ -74,11 +78,11 @@ def _hands_out(node: Object) -> bool:
     return all(has.get(name, "0") != "0" for name in (names.SLOT, names.GPU_MILLI))
 
 
-def record(quiet: Seen, disturbed: Seen, command: str, rounds: tuple[int, int], seconds: float) -> str:
+def record(quiet: Seen, disturbed: Seen, command: str, seconds: float) -> str:
     """What was done and found, with what is needed to do it again."""
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     lines = [
-        f"# {sum(rounds)} rounds of 64 pods at once on one kubelet",
+        f"# {quiet.rounds + disturbed.rounds} rounds of 64 pods at once on one kubelet",
         "",
         f"{when}, {platform.platform()}, {os.cpu_count()} processors, {seconds:.0f} s:",
         "",
@@ -86,8 +90,8 @@ def record(quiet: Seen, disturbed: Seen, command: str, rounds: tuple[int, int], 
         "",
         "| | rounds | pods | containers that said what they saw | of killed pods, silent | wrong cards |",
         "|---|---|---|---|---|---|",
-        _line("nothing killed", rounds[0], quiet),
-        _line("parts of the node killed at random", rounds[1], disturbed),
+        _line("nothing killed", quiet),
+        _line("parts of the node killed at random", disturbed),
         "",
         "| killed with -9 | times |",
         "|---|---|",
@@ -98,5 +102,5 @@ def record(quiet: Seen, disturbed: Seen, command: str, rounds: tuple[int, int], 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _line(what: str, rounds: int, seen: Seen) -> str:
-    return f"| {what} | {rounds} | {seen.pods} | {seen.containers} | {seen.unheard} | {len(seen.wrong)} |"
+def _line(what: str, seen: Seen) -> str:
+    return f"| {what} | {seen.rounds} | {seen.pods} | {seen.containers} | {seen.unheard} | {len(seen.wrong)} |"

@@ -179,6 +179,8 @@ class NodeParts:
         self.agent: subprocess.Popen[bytes] | None = None
         self.plugin: subprocess.Popen[bytes] | None = None
         self.metrics_port = free_port()
+        self.looked_at: tuple[Any, Any] | None = None
+        """The node before the parts were started, and after, while it was only looked at."""
 
     def start_agent(self) -> None:
         access = self._pool.cluster.access()

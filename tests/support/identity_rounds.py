@@ -38,6 +38,7 @@ SEES = re.compile(r'"(uuid|gpu_milli)": "?([^",\n]+)')
 class Seen:
     """What containers saw. `wrong`: in words, each that saw another card, or another size, than the ledger gave it."""
 
+    rounds: int = 1
     pods: int = 0
     containers: int = 0
     unheard: int = 0
@@ -46,6 +47,7 @@ class Seen:
     killed: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Seen) -> None:
+        self.rounds += other.rounds
         self.pods, self.containers = self.pods + other.pods, self.containers + other.containers
         self.unheard += other.unheard
         self.wrong += other.wrong

@@ -31,6 +31,8 @@ class Constraint:
     """None: no required affinity."""
     tolerations: tuple[tuple[str, str, str, str], ...] = ()
     """Each (key, operator, value, effect)."""
+    shares: bool = False
+    """It asks for a part of a card: not on a node that hands out whole ones alone."""
 
     @classmethod
     def of(cls, spec: Json) -> Constraint:

@@ -32,6 +32,8 @@ class Host:
     memory_bytes: int = 0
     pods: int = 0
     ready: bool = False
+    whole_only: bool = False
+    """Its ledger says so, not the Node."""
     has: tuple[tuple[str, int], ...] = ()
     """What it says that it has of our resources."""
     resources: tuple[tuple[str, int], ...] = ()
@@ -55,6 +57,11 @@ class Host:
                 sorted((key, quantities.whole(size)) for key, size in has.items() if others(key) and key != "pods")
             ),
         )
+
+
+def handing_out(host: Host, ledger: GpuNode) -> Host:
+    """With what its ledger says of how its cards are handed out."""
+    return replace(host, whole_only=True) if ledger.mode is Mode.WHOLE else host
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from gpupool.kubernetes.node_metrics import Seen, held_of
 from gpupool.kubernetes.node_report import status_of
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, SlotUse
 from gpupool.kubernetes.preparing import Preparing
+from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.kubernetes.watch import keep
 from gpupool.probes.contract import Machine, Probe
 
@@ -80,6 +81,7 @@ class NodeAgent:
         for place in (self._places.state, self._places.cdi, self._places.socket.parent):
             place.mkdir(parents=True, exist_ok=True)
         self._places.state.chmod(0o700)  # in a container its usage page is anybody's; on the host, nobody's but ours
+        self._offer()
         await asyncio.to_thread(self._preparing.take_up)
         self._health.start()
         try:
@@ -110,7 +112,16 @@ class NodeAgent:
         if now.version != self._ledger.version or gone:
             _write_copy(self._places.state / "ledger.json", found)
         self._ledger = now
+        self._offer()
         self._wake.set()
+
+    def _offer(self) -> None:
+        """Whether the plugin hands out slots: it does what the file says, also while no agent runs."""
+        place = self._places.socket.with_name(HANDED_OUT)
+        if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
+            place.unlink(missing_ok=True)
+        else:
+            place.touch()
 
     def _look(self) -> None:
         """Something else than the ledger has changed; from any thread."""

@@ -134,15 +134,21 @@ def _claimed(found: Pod, claim: PodClaim) -> Pod:
     """The pod with what it claims. A gang of unknown size has as many members as start together."""
     hints, gang = claim.hints, claim.hints.gang
     size = gang.size or gang.minimum or 1 if gang else 0
+    asks = asks_of(claim)
     return replace(
         found,
-        asks=asks_of(claim),
+        asks=asks,
+        constraint=replace(found.constraint, shares=not all(_is_whole(one.shape) for one in asks)),
         within=hints.within or ANYWHERE,
         preemptible=bool(found.owner) if hints.preemptible is None else hints.preemptible,
         gang=f"{found.namespace}/{gang.name}" if gang else "",
         gang_size=size,
         gang_minimum=min(gang.minimum or size, size) if gang else 0,
     )
+
+
+def _is_whole(shape: Shape) -> bool:
+    return shape.whole and shape.memory_bytes is None
 
 
 def refusal(status: Json) -> str:

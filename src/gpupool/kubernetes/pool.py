@@ -15,7 +15,7 @@ import numpy as np
 
 from gpupool.kubernetes import gangs
 from gpupool.kubernetes.heirs import Heirs
-from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill
+from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, handing_out
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, entries, uids
 from gpupool.kubernetes.objects import Entry, GpuNode
@@ -286,7 +286,7 @@ class Pool:
         self._running.note(ledger, self.pods, {card.uuid: first + n for n, card in enumerate(ledger.cards)})
 
     def _site(self, name: str) -> Site:
-        host, ledger = self.hosts[name], self.ledgers[name]
+        host, ledger = handing_out(self.hosts[name], self.ledgers[name]), self.ledgers[name]
         ours = [self.pods[uid] for uid in self._on[name]]
         use = used(ledger.others, ours)
         marks = {label: "" for rule, label in self.queue.marks.items() if self.rules.admits(rule, host, use)}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpupool.kubernetes.pods import Pod
 
 LABELS = "its selector, affinity or tolerations"
+WHOLE_ONLY = "whole cards alone are handed out there"
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ class Rules:
         constraint = rule if isinstance(rule, Constraint) else rule.constraint
         if not constraint.admits(host.name, host.labels, host.taints):
             return LABELS
+        if constraint.shares and host.whole_only:
+            return WHOLE_ONLY
         if isinstance(rule, Constraint):
             return ""
         for terms in rule.volumes:

@@ -2,7 +2,9 @@
 
 It decides nothing. `Allocate` answers with a fresh CDI name; `PreStartContainer` asks the node's agent over a Unix
 socket and passes on what it says. So it is rarely restarted, and an agent that is replaced keeps no container from
-running. The kubelet forgets its plugins when it starts: its socket is watched, and we register again.
+running. The kubelet forgets its plugins when it starts: its socket is watched, and we register again. A node that is
+only looked at gets no slots: the agent says by a file beside its socket that the node hands out cards, and a file
+outlives the agent.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from gpupool.kubernetes.names import SLOT
 D = device_plugin.messages
 PLUGINS = Path("/var/lib/kubelet/device-plugins")
 ENDPOINT = "gpupool-slots.sock"
+HANDED_OUT = "handed-out"
+"""The agent's file, beside its socket, while slots are to be handed out."""
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
 ANSWER_SECONDS = 25.0
@@ -49,9 +53,11 @@ class Slots:
     def GetDevicePluginOptions(self, _request: Any, _context: Any) -> Any:  # noqa: N802 - the protocol's names
         return options()
 
-    def ListAndWatch(self, _request: Any, _context: Any) -> Iterator[Any]:  # noqa: N802
+    def ListAndWatch(self, _request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         yield D.ListAndWatchResponse(devices=[D.Device(ID=one, health="Healthy") for one in self._ids])
-        self.ended.wait()
+        over = threading.Event()
+        if context.add_callback(over.set):
+            over.wait()
 
     def GetPreferredAllocation(self, _request: Any, context: Any) -> Any:  # noqa: N802
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "every slot is as good as another")
@@ -95,22 +101,26 @@ def ask(agent: Path, slot: str) -> str:
 
 
 class Registration:
-    """Serves the plugin and registers it, as often as the kubelet starts."""
+    """Serves the plugin and registers it, as often as the kubelet starts, while there is `handed_out`."""
 
-    def __init__(self, slots: Slots, folder: Path) -> None:
-        self._slots, self._folder = slots, folder
+    def __init__(self, slots: Slots, folder: Path, handed_out: Path) -> None:
+        self._slots, self._folder, self._handed_out = slots, folder, handed_out
         self._server: grpc.Server | None = None
         self._known: tuple[int, int] | None = None
 
     def run(self) -> None:
         """Until `slots.ended` is set."""
+        if not self._handed_out.exists():
+            log.info("this node hands out no cards: no slots until %s is there", self._handed_out)
         while not self._slots.ended.is_set():
             try:
-                now = self._kubelet()
-                if now != self._known:
+                now = self._kubelet() if self._handed_out.exists() else None
+                if now is None:
+                    self._stop()
+                elif now != self._known:
                     self._serve()
                     self._register()
-                    self._known = now
+                self._known = now
             except (OSError, grpc.RpcError) as error:
                 log.info("not registered yet: %s", error)
             self._slots.ended.wait(LOOK_SECONDS)
@@ -143,6 +153,7 @@ class Registration:
         if self._server is not None:
             self._server.stop(0).wait()
             self._server = None
+            (self._folder / ENDPOINT).unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -156,7 +167,7 @@ def main(arguments: Sequence[str]) -> int:
     slots = Slots(given.count, given.agent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: slots.ended.set())
-    Registration(slots, given.plugins).run()
+    Registration(slots, given.plugins, given.agent.with_name(HANDED_OUT)).run()
     return 0
 
 

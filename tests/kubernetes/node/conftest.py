@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpupool.kubernetes import ledger, names
-from tests.support.cluster.api import Api
+from gpupool.kubernetes.kubelet import CHECKPOINT, PLUGINS
+from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.node import NAME, RealNode
 from tests.support.cluster.session import session_cluster
@@ -34,12 +35,15 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="package")
 def parts(pool: ClusterPool, real_node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeParts]:
-    """Agent and plugin on the node, which is adopted; its cards are simulated."""
+    """Agent and plugin on the node, which is looked at and then adopted; its cards are simulated."""
     made = NodeParts(pool, real_node, tmp_path_factory.mktemp("node"), f"{CARDS}xL40S")
+    before = node_as_it_is(pool.admin, real_node)
     made.start_agent()
     made.start_plugin()
     path = f"{ledger.NODES}/{NAME}"
-    pool.until(lambda: pool.admin.find(path), "the agent's GpuNode")
+    pool.until(lambda: (pool.admin.find(path) or {}).get("status", {}).get("cards"), "what the agent sees")
+    pool.until(lambda: "hands out no cards" in made.log(), "a plugin that waits")
+    made.looked_at = before, node_as_it_is(pool.admin, real_node)
     pool.admin.merge(path, {"spec": {"mode": "slot"}})
     pool.until(lambda: allocatable(pool.admin, names.SLOT) == 512, "slots")
     pool.until(lambda: allocatable(pool.admin, names.GPU_MILLI) == CARDS * 1000, "what the node has")
@@ -54,6 +58,19 @@ def cards_come_back(pool: ClusterPool, parts: NodeParts, pods_path: str) -> Iter
     pool.clear(pods_path)
     node = pool.admin.get(f"{ledger.NODES}/{NAME}")
     assert node["status"]["slots"] == [], parts.log()
+
+
+def node_as_it_is(admin: Api, node: RealNode) -> Object:
+    """Of the Node object what others may see of gpupool, and the names in the folders where it would do something."""
+    found = admin.get(f"/api/v1/nodes/{NAME}")
+    plugins = {one.name for one in PLUGINS.iterdir()} - {"kubelet.sock", CHECKPOINT}
+    return {
+        "meta": {key: found["metadata"].get(key) for key in ("labels", "annotations")},
+        "spec": found["spec"],
+        "has": [found["status"][key] for key in ("capacity", "allocatable")],
+        "cdi": sorted(one.name for one in node.cdi.iterdir()),
+        "plugins": sorted(plugins),
+    }
 
 
 def allocatable(admin: Api, name: str) -> int:

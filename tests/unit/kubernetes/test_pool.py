@@ -183,3 +183,13 @@ def test_what_stands_in_a_ledger_runs_and_says_what_it_holds(pool: Pool) -> None
     note_node(pool, "m0")
     (job,) = pool.snapshot().running
     assert pool.snapshot().cards.uuids[job.rows[0]] == "GPU-n1-0"
+
+
+def test_a_node_of_whole_cards_takes_whole_ones_alone_and_says_so_of_others(pool: Pool) -> None:
+    for name in ("n0", "n1"):
+        pool.note_ledger(name, GpuNode.from_json(gpu_node(name, mode="whole", version=2)))
+    share, part_of_memory = pod("a"), pod("b", {"main": asking(1, 1000, 8 * GIB)})
+    note(pool, share, part_of_memory, pod("c", {"main": asking(2, 1000, None)}))
+    assert [one.job for one in plan(pool).placements] == ["uid-c/main"]
+    pool.note_ledger("n0", GpuNode.from_json(gpu_node("n0", mode="slot", version=3)))
+    assert {one.node for one in plan(pool).placements if one.job != "uid-c/main"} == {"n0"}

@@ -43,6 +43,7 @@ class Adoption:
             *(f"have {one.owner} ({one.namespace}/{one.name}) leave it" for one in self.leaving),
             *([f"wait until it offers no {_said(self.offered)} any more"] if self.offered else []),
             f"set spec.mode of GpuNode {name} to {self.mode} (now {self.node.mode})",
+            f"have the kubelet tell {names.SLOT}={self.node.slot_count} in its status, by the plugin of its agent",
             f"have the controller tell {sums} in its status",
         ]
 

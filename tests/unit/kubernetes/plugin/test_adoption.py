@@ -45,6 +45,7 @@ def test_on_a_node_without_others_the_changes_are_a_label_and_the_mode() -> None
     assert adoption(LEDGER, labelled(), [], Mode.SLOT).lines() == [
         "label node n0 gpupool.dev/mode=slot",
         "set spec.mode of GpuNode n0 to slot (now observe)",
+        "have the kubelet tell gpupool.dev/slot=512 in its status, by the plugin of its agent",
         "have the controller tell gpupool.dev/gpu-milli=4000, gpupool.dev/memory=192Gi in its status",
     ]
 
