@@ -9,53 +9,35 @@ Notes carry absolute values with their generation, so their order does not matte
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from gpupool.allocations.columns import cards_of, read_rows
+from gpupool.allocations.columns import read_rows
 from gpupool.allocations.held import Held, read_held
 from gpupool.allocations.learnt import Learnt
+from gpupool.allocations.live_cards import LiveCards
 from gpupool.allocations.moving import read_moving
 from gpupool.allocations.notes import CardNote, Granted, HostNote
 from gpupool.allocations.owing import read_owed
 from gpupool.allocations.past_use import PastUse
+from gpupool.allocations.queue import JobQueue
 from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import NotFound
-from gpupool.base.units import WHOLE
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
-from gpupool.model.gang import Gang
 from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.runs import Register
-from gpupool.scheduling.snapshot import (
-    CARD_STATUS,
-    Cards,
-    CardStatus,
-    ClassKey,
-    Cut,
-    Kept,
-    Snapshot,
-    TenantView,
-    Waiting,
-)
+from gpupool.scheduling.snapshot import ClassKey, Kept, Snapshot, TenantView, Waiting
 from gpupool.tenancy.quotas import read_tree
 from gpupool.tenancy.tables import tenants
-
-_UNHEALTHY = CARD_STATUS.index(CardStatus.UNHEALTHY)
-
-HEADS = 64
-"""Jobs of one class that a snapshot names: as many as one plan places."""
 
 
 class Mirror:
@@ -64,16 +46,9 @@ class Mirror:
     def __init__(self, policy: str = DEFAULT, clock: Callable[[], int] = lambda: 0) -> None:
         self.lock = threading.RLock()
         self.policy = policy
-        self._queue: OrderedDict[ClassKey, OrderedDict[str, int]] = OrderedDict()
-        self._key_of: dict[str, ClassKey] = {}
+        self._queue, self._cards = JobQueue(), LiveCards()
         self._tenants: dict[str, TenantView] = {}
         self._tenant_generation: dict[str, int] = {}
-        self._cards: Cards | None = None
-        self._cuts: dict[int, Cut] = {}
-        self._index: dict[str, int] = {}
-        self._node_at: dict[str, int] = {}
-        self._node_generation: dict[str, int] = {}
-        self._gangs: dict[str, Gang] = {}
         self._held: dict[str, Held] = {}
         self._running = Register()
         self._moving: dict[str, tuple[Seat, ...]] = {}
@@ -97,26 +72,19 @@ class Mirror:
             if not self._learnt.expected.shapes:
                 self._learnt.load(connection, now_ns)
             self._queue.clear()
-            self._key_of.clear()
-            self._gangs.clear()
             self.enqueue(read_waiting(connection, None, self.seconds))
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
             still = {(held.job, held.leaving_for) for held in self._held.values()}
-            self._owed.remember(read_owed(connection, self._claims()), still, now_ns)
+            self._owed.remember(read_owed(connection, self._queue.claims()), still, now_ns)
             self._moving = read_moving(connection)
 
     def load_cards(self, connection: sa.Connection) -> None:
         with self.lock:
-            rows = read_rows(connection)
-            self._cards = cards_of(rows)
-            self._cuts = dict(self._cards.cuts)
+            self._cards.load(read_rows(connection))
             for name, view in self._tenants.items():
-                self.used.note(name, view.held, self._cards)
-            self._index = {uuid: n for n, uuid in enumerate(self._cards.uuids)}
-            self._node_at = {name: n for n, name in enumerate(self._cards.nodes)}
-            self._node_generation = {row.node: row.node_generation for row in rows}
+                self.used.note(name, view.held, self._cards.columns)
             self.note_held(list(self._held.values()))
 
     def load_reservations(self, connection: sa.Connection) -> None:
@@ -139,25 +107,15 @@ class Mirror:
         """Jobs that wait from now on; `again`: they had their turn once and go before those of their class."""
         with self.lock:
             for item in waiting:
-                queue = self._queue.setdefault(item.key, OrderedDict())
-                queue[item.job] = item.submitted_ns
-                queue.move_to_end(item.job, last=not again)
-                self._key_of[item.job] = item.key
-                if item.gang is not None:
-                    self._gangs[item.gang.id] = item.gang
+                self._queue.put(item, again=again)
             self.generation += 1
 
     def dequeue(self, gone: Iterable[str]) -> None:
         with self.lock:
             for job in gone:
                 self._moving.pop(job, None)
-                key = self._key_of.pop(job, None)
-                if key is not None:
+                if (key := self._queue.remove(job)) is not None:
                     self._owed.settle(key.gang or job)
-                    self._queue[key].pop(job, None)
-                    if not self._queue[key]:
-                        del self._queue[key]
-                        self._gangs.pop(key.gang, None)
             self.generation += 1
 
     def note_granted(self, granted: Granted) -> None:
@@ -172,25 +130,12 @@ class Mirror:
 
     def note_cards(self, notes: Iterable[CardNote]) -> None:
         with self.lock:
-            for note in notes:
-                at = self._index.get(note.uuid)
-                if self._cards is not None and at is not None and self._cards.generation[at] < note.generation:
-                    _note_card(self._cards, at, note)
-                    if at in self._cuts:
-                        self._cuts[at] = replace(self._cuts[at], taken=note.pieces)
+            self._cards.note_cards(notes)
             self.generation += 1
 
     def note_hosts(self, notes: Iterable[HostNote]) -> None:
         with self.lock:
-            for note in notes:
-                at = self._node_at.get(note.node)
-                hosts = self._cards.hosts if self._cards is not None else None
-                if hosts is not None and at is not None and self._node_generation[note.node] < note.generation:
-                    hosts.free_cpu_milli[at] = hosts.cpu_milli[at] - note.used_cpu_milli
-                    hosts.free_memory_bytes[at] = hosts.memory_bytes[at] - note.used_bytes
-                    if hosts.numa is not None:
-                        hosts.numa.note(at, note.numa)
-                    self._node_generation[note.node] = note.generation
+            self._cards.note_hosts(notes)
             self.generation += 1
 
     def note_held(self, held: Iterable[Held]) -> None:
@@ -198,7 +143,7 @@ class Mirror:
         with self.lock:
             for one in held:
                 self._held[one.job] = one
-                running = one.running(self._index, self.seconds(one.tenant, one.name, one.shape, one.max_seconds))
+                running = one.running(self._cards.index, self.seconds(one.tenant, one.name, one.shape, one.max_seconds))
                 if running is None:
                     self._running.drop(one.job)
                 else:
@@ -261,7 +206,7 @@ class Mirror:
             branch = self._branches.get(row.name) or Branch(None, quota_of(row))
             held = Amount(row.held_milli, row.held_memory_bytes)
             self._tenants[row.name] = TenantView(branch.quota, held, branch.parent, branch.weight_milli)
-            self.used.note(row.name, held, self._cards)
+            self.used.note(row.name, held, self._cards.columns)
             self.generation += 1
 
     # --- answers -------------------------------------------------------------------------
@@ -269,27 +214,10 @@ class Mirror:
     def snapshot(self, extra: Waiting | None = None) -> Snapshot:
         """A frozen copy; `extra` is a claim that is not in the queue (yet)."""
         with self.lock:
-            if self._cards is None:
-                raise RuntimeError("the mirror was never loaded")
-            cards = replace(
-                self._cards,
-                free_milli=self._cards.free_milli.copy(),
-                free_bytes=self._cards.free_bytes.copy(),
-                generation=self._cards.generation.copy(),
-                cuts=dict(self._cuts),
-            )
-            if cards.hosts is not None:
-                hosts = replace(
-                    cards.hosts,
-                    free_cpu_milli=cards.hosts.free_cpu_milli.copy(),
-                    free_memory_bytes=cards.hosts.free_memory_bytes.copy(),
-                    numa=cards.hosts.numa and cards.hosts.numa.copy(),
-                )
-                cards = replace(cards, hosts=hosts)
-            waiting = [self._as_waiting(key, queue) for key, queue in self._queue.items()]
+            waiting = self._queue.classes(self._first())
             return Snapshot(
                 self.generation,
-                cards,
+                self._cards.frozen(),
                 self.used.remembered(self._tenants),
                 (*waiting, *([extra] if extra else [])),
                 self.policy,
@@ -303,26 +231,16 @@ class Mirror:
 
     def _kept(self, job: str) -> Kept | None:
         """The seats that are kept for a job that moves; None while one of their cards is not there."""
-        seats, held, key = self._moving[job], self._held.get(job), self._key_of.get(job)
-        rows = [index for seat in seats if (index := self._index.get(seat.device)) is not None]
+        seats, held, key = self._moving[job], self._held.get(job), self._queue.key_of(job)
+        rows = [index for seat in seats if (index := self._cards.index.get(seat.device)) is not None]
         shape = held.shape if held else key.shape if key else None
         if shape is None or len(rows) < len(seats):
             return None
         return Kept(job, shape, tuple(rows), tuple(seat.memory_bytes for seat in seats))
 
-    def _as_waiting(self, key: ClassKey, queue: Mapping[str, int]) -> Waiting:
-        gang = self._gangs.get(key.gang)
-        # Whose seats are kept goes first: who waits for room must not keep those idle.
-        first = dict.fromkeys(job for job in (*self._moving, *self._owed.names(self._clock())) if job in queue)
-        others = (job for job in queue if job not in first)
-        heads = tuple(islice(chain(first, others), None if gang else HEADS))
-        ages = tuple(queue[job] for job in heads)
-        return waiting_of(key, heads, len(queue), ages, gang)
-
-    def _claims(self) -> dict[str, tuple[str, ...]]:
-        """By job or gang that waits, the jobs that it is."""
-        single = {job: (job,) for job, key in self._key_of.items() if not key.gang}
-        return single | {name: tuple(gang.members) for name, gang in self._gangs.items()}
+    def _first(self) -> tuple[str, ...]:
+        """Whose seats are kept go first in their classes: who waits for room must not keep those idle."""
+        return (*self._moving, *self._owed.names(self._clock()))
 
     def check_reservation(self, name: str, tenant: str) -> None:
         """Raises NotFound where the tenant has no reservation of that name that is not over."""
@@ -342,61 +260,33 @@ class Mirror:
     def to_recover(self) -> list[str]:
         """Jobs on cards that are not well, which asked to start again elsewhere and were not told to leave yet."""
         with self.lock:
-            cards = self._cards
-            bad = set() if cards is None else set(np.flatnonzero(cards.status == _UNHEALTHY).tolist())
+            bad = self._cards.unhealthy()
             return [
                 job
                 for job, held in self._held.items()
                 if (held.preemptible or held.requeue)
                 and not held.leaving
-                and any(self._index.get(seat.device, -1) in bad for seat in held.seats)
+                and any(self._cards.index.get(seat.device, -1) in bad for seat in held.seats)
             ]
 
     def waiting(self, job: str) -> Waiting | None:
         """The job's class as a snapshot has it; None where it does not wait."""
         with self.lock:
-            key = self._key_of.get(job)
-            return None if key is None else self._as_waiting(key, self._queue[key])
+            return self._queue.class_of(job, self._first())
 
     def key_of(self, job: str) -> ClassKey | None:
         with self.lock:
-            return self._key_of.get(job)
+            return self._queue.key_of(job)
 
     def waiting_count(self) -> int:
         with self.lock:
-            return len(self._key_of)
+            return len(self._queue)
 
     def position(self, job: str) -> int:
         """How many jobs of its own class wait before it."""
         with self.lock:
-            key = self._key_of.get(job)
-            return 0 if key is None else next(n for n, other in enumerate(self._queue[key]) if other == job)
-
-
-def _note_card(cards: Cards, at: int, note: CardNote) -> None:
-    cards.free_milli[at] = WHOLE - note.used_milli
-    cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
-    cards.generation[at] = note.generation
+            return self._queue.position(job)
 
 
 def quota_of(row: Any) -> Quota:
     return Quota(row.nominal_milli, row.borrowing_milli, row.nominal_memory_bytes, row.borrowing_memory_bytes)
-
-
-def waiting_of(
-    key: ClassKey, heads: tuple[str, ...], count: int, ages: tuple[int, ...], gang: Gang | None = None
-) -> Waiting:
-    """A class of the queue as a snapshot has it; `ages` are when its heads were submitted, oldest first."""
-    return Waiting(
-        key.tenant,
-        key.priority,
-        key.shape,
-        heads,
-        count,
-        ages[0],
-        ages,
-        seconds=key.seconds,
-        gang=gang,
-        reservation=key.reservation,
-        preemptible=key.preemptible,
-    )

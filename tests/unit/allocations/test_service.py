@@ -293,7 +293,7 @@ def test_pages_show_every_job_once_live_ones_first(house: House) -> None:
 def test_a_stale_mirror_is_noticed_and_nothing_is_overcommitted(house: House) -> None:
     snapshot = house.allocations.mirror.snapshot()
     house.submit(800, 8, name="first")
-    house.allocations.mirror._cards = snapshot.cards  # as if the note about the first grant were lost
+    house.allocations.mirror._cards.columns = snapshot.cards  # as if the note about the first grant were lost
     house.submit(800, 8, name="second")
     house.allocations.placer.run_once()
     assert [milli for milli, _, _ in used(house)] == [800, 800]
