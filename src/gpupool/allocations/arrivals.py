@@ -55,7 +55,7 @@ class Arrivals:
         self._placer.run_once()
         self._store.hub.publish({"queue"})
         with self._store.read() as connection:
-            return _submitted(connection, submission, key, self._placer.why)
+            return _submitted(connection, submission, key, self._placer.planner.why)
 
     def _insert(self, write: Write, submission: Submission) -> int:
         project = self._tenancy.ensure_project(write, submission.tenant_id, submission.project)

@@ -61,7 +61,7 @@ def _explained(
     if told is None:
         return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
     waiting, answer = told
-    start, shape = placer.start_of(waiting.key), waiting.shape
+    start, shape = placer.planner.start_of(waiting.key), waiting.shape
     return ExplainOut(
         job=job.name,
         state=job.state,

@@ -8,11 +8,9 @@ read, and a stale plan is an ordinary outcome: the mirror is read anew and plann
 from __future__ import annotations
 
 import threading
-import time
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from gpupool.allocations import together
@@ -21,31 +19,18 @@ from gpupool.allocations.hosts import read_all_hosts
 from gpupool.allocations.ledger import grant
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.notes import Granted
-from gpupool.allocations.reserving import next_boundary
+from gpupool.allocations.pace import Pace
+from gpupool.allocations.planner import BATCH, Planner
 from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
-from gpupool.model.claim import Rejection
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle, planned
-from gpupool.scheduling.explain import Explanation, explain
-from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
+from gpupool.scheduling.explain import Explanation
+from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import counters
 from gpupool.store.database import Store, Write
 
-BATCH = 64
 TRIES = 5
-QUIET_SECONDS = 0.02
-MOST_SECONDS = 1.5
-"""How long a job that was only submitted may wait for others to be placed with it: a stream of submissions
-would otherwise compete with the starts of its own first jobs (Slurm's batch_sched_delay is 3 s for the same reason).
-A freed share, an attached run or a changed card ends the wait at once."""
-
-
-LOOK_SECONDS = 60.0
-"""While something waits, time alone can give it a turn: it is looked at again at least so often."""
-HOUR_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True)
@@ -83,20 +68,13 @@ class Placer:
         rules: PreemptionRules = GENTLE,
     ) -> None:
         self._store, self._mirror, self._metering, self._on_error = store, mirror, metering, on_error
-        self._rules = rules
-        self._board: Board | None = None
-        self._evicted: deque[tuple[int, str]] = deque()
+        self.planner = Planner(mirror, store.clock, rules)
         self._cycle_lock, self._refreshing = threading.Lock(), threading.Lock()
-        self._wake, self._hurry = threading.Event(), threading.Event()
-        self._arrived = 0.0
+        self._pace = Pace()
         self._closing = False
         self._reload_cards = self._reload_tenants = self._reload_reservations = False
         self._look_after = True
-        self._starts: Mapping[ClassKey, Start] = {}
-        self._cards: tuple[str, ...] = ()
-        """The list of cards in which the starts name theirs by place."""
         self._stale = 0
-        self._rejections: Mapping[ClassKey, Rejection] = {}
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
         store.hub.listen(self._listen)
 
@@ -106,12 +84,12 @@ class Placer:
         """Read what waits and what is free; enough for callers that run every cycle themselves."""
         with self._store.read() as connection:
             self._mirror.load(connection, self._store.clock.now_ns())
-            self._evicted = deque(together.latest_evictions(connection))
+            self.planner.note_evicted(together.latest_evictions(connection), anew=True)
 
     def start(self) -> None:
         self.load()
         self._thread.start()
-        self._now()
+        self._pace.hurry()
 
     @property
     def running(self) -> bool:
@@ -119,7 +97,7 @@ class Placer:
 
     def close(self) -> None:
         self._closing = True
-        self._now()
+        self._pace.hurry()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -128,85 +106,30 @@ class Placer:
         self._reload_tenants |= "quota" in topics
         self._reload_reservations |= "reservations" in topics
         if topics & {"fleet", "quota", "queue", "reservations"}:
-            self._now()
-
-    def _now(self) -> None:
-        self._hurry.set()
-        self._wake.set()
-
-    def soon(self) -> None:
-        """Something came that nobody waits for: place it when no more of its kind comes, within MOST_SECONDS."""
-        self._arrived = time.monotonic()
-        self._wake.set()
-
-    def _await_quiet(self) -> None:
-        """A burst of submissions is placed together: each by itself would cost a plan and a transaction."""
-        latest = time.monotonic() + MOST_SECONDS
-        while (left := min(self._arrived + QUIET_SECONDS, latest) - time.monotonic()) > 0:
-            if self._hurry.wait(left):
-                return
+            self._pace.hurry()
 
     def _loop(self) -> None:
         while not self._closing:
-            self._wake.wait(self._next_look())
-            self._await_quiet()
-            self._wake.clear()
-            self._hurry.clear()
+            self._pace.wait(self.planner.next_look())
             try:
                 while not self._closing and self.run_once().more:
                     pass
             except GpupoolError as error:  # a full disk, a locked database: said, and tried at the next event
                 self._on_error(error)
 
-    def _next_look(self) -> float | None:
-        """Seconds until time alone can change something; None while nothing waits."""
-        if not self._mirror.waiting_count():
-            return None
-        now_ns = self._store.clock.now_ns()
-        boundary = next_boundary(self._mirror.reservations(), now_ns)
-        instants = [start.at_ns for start in self._starts.values()] + ([boundary] if boundary else [])
-        return min([LOOK_SECONDS, *(max(0.01, (at - now_ns) / 1e9) for at in instants if at > now_ns)])
-
     # --- answers -------------------------------------------------------------------------
-
-    def start_of(self, key: ClassKey) -> Start | None:
-        """When a class that waits will start, as far as was known when it was last looked at."""
-        return self._starts.get(key)
 
     def turns(self, snapshot: Snapshot, limit: int) -> list[tuple[Waiting, int]]:
         """At most so many classes with the number of the head whose turn it is, in the order of their turns now."""
-        now_ns = self._store.clock.now_ns()
-        with self._cycle_lock, planned(snapshot, now_ns, 0, self._following(snapshot)) as (_, run):
-            waiting, found, queue = run.snapshot.waiting, list[tuple[Waiting, int]](), run.queue()
-            while len(found) < limit and (turn := queue.take()) is not None:
-                found.append((waiting[turn[0]], turn[1]))
-                if waiting[turn[0]].gang is None:
-                    queue.put_back(turn[0], turn[1] + 1)
-            return found
+        with self._cycle_lock:
+            return self.planner.turns(snapshot, limit)
 
     def explain(self, job: str) -> tuple[Waiting, Explanation] | None:
         """Why it waits, and what would help; None where it waits no more: nothing is placed while that is found out."""
         with self._cycle_lock:
             self.refresh()
             waiting = self._mirror.waiting(job)
-            return None if waiting is None else (waiting, self._explained(waiting))
-
-    def _explained(self, waiting: Waiting) -> Explanation:
-        snapshot, now_ns = self._snapshot(), self._store.clock.now_ns()
-        return explain(snapshot, waiting, now_ns, self._following(snapshot), self._rules_at(now_ns))
-
-    def rejection(self, job: str) -> Rejection | None:
-        """Why a waiting job waited when it was last looked at."""
-        key = self._mirror.key_of(job)
-        return None if key is None else self._rejections.get(key)
-
-    def why(self, job: str) -> str:
-        """The same as a sentence."""
-        rejection = self.rejection(job)
-        return rejection.sentence if rejection else "not looked at yet"
-
-    def rejections(self) -> Mapping[ClassKey, Rejection]:
-        return self._rejections
+            return None if waiting is None else (waiting, self.planner.explain(waiting))
 
     def refresh(self) -> None:
         """Take in what other rooms changed since the last plan; from any thread, done for all when it returns."""
@@ -237,18 +160,18 @@ class Placer:
         with self._cycle_lock:
             self.refresh()
             try:
-                yield self._snapshot()
+                yield self.planner.snapshot()
             except StaleGeneration:
                 counters.decisions.conflict()
                 self._look_at(cards)
                 raise
-        self._now()
+        self._pace.hurry()
 
     def seen(self) -> Snapshot:
         """The pool as the next cycle will see it, with what is promised."""
         with self._cycle_lock:
             self.refresh()
-            return self._snapshot()
+            return self.planner.snapshot()
 
     # --- acting --------------------------------------------------------------------------
 
@@ -258,17 +181,17 @@ class Placer:
             self.refresh()
             self._send_elsewhere()
             if not self._mirror.waiting_count():
-                self._rejections, self._starts = {}, {}
+                self.planner.forget()
                 return Outcome(0, more=False)
-            snapshot = self._snapshot()
-            plan = self._plan(snapshot)
-            self._rejections, self._starts = plan.rejections, plan.starts
+            snapshot = self.planner.snapshot()
+            plan = self.planner.plan(snapshot)
+            self.planner.keep(plan)
             if not plan.placements and not plan.evictions:
                 return Outcome(0, more=False)
             try:
                 with self._store.write() as write:
                     granted, gone = grant(write, self._metering, plan.placements)
-                    leaving = together.evict(write, plan.evictions, self._rules.grace_s)
+                    leaving = together.evict(write, plan.evictions, self.planner.rules.grace_s)
                     write.note(partial(self._settle, granted, gone, leaving))
             except StaleGeneration:
                 self._reread(plan)
@@ -283,7 +206,7 @@ class Placer:
             looked_again = False
             for _attempt in range(TRIES):
                 self.refresh()
-                plan = self._plan(self._snapshot(arrival.waiting))
+                plan = self.planner.plan(self.planner.snapshot(arrival.waiting))
                 if not wait and len(_mine(arrival, plan)) < len(arrival.waiting.heads):
                     if looked_again:
                         raise self._no_room(arrival.waiting)
@@ -299,21 +222,21 @@ class Placer:
             if not wait:
                 raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
             self._write_arrival(arrival, Plan(plan.generation, (), {}))
-            self._now()
+            self._pace.hurry()
 
     def _write_arrival(self, arrival: Arrival, plan: Plan) -> None:
         rejection = plan.rejections.get(arrival.waiting.key)
         with self._store.write() as write:
             arrival.insert(write)
             granted, gone = grant(write, self._metering, plan.placements)
-            leaving = together.evict(write, plan.evictions, self._rules.grace_s)
+            leaving = together.evict(write, plan.evictions, self.planner.rules.grace_s)
             arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
             write.note(lambda: self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs))
             write.note(lambda: self._settle(granted, gone, leaving))
         self._stale = 0
-        self._rejections, self._starts = plan.rejections, plan.starts
+        self.planner.keep(plan)
         if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
-            self._now()
+            self._pace.hurry()
 
     def take_in_later(self, arrival: Arrival) -> None:
         """Write a job that nobody waits for; it is placed with those that come at the same time."""
@@ -321,39 +244,12 @@ class Placer:
             arrival.insert(write)
             arrival.tell(write, "submitted a moment ago")
             write.note(lambda: self._mirror.enqueue(arrival.queued))
-        self.soon()
+        self._pace.soon()
 
     def _no_room(self, waiting: Waiting) -> NoRoomNow:
-        answer = self._explained(waiting)
+        answer = self.planner.explain(waiting)
         sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
         return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
-
-    def _plan(self, snapshot: Snapshot) -> Plan:
-        started = time.perf_counter()
-        now_ns = self._store.clock.now_ns()
-        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._following(snapshot), rules=self._rules_at(now_ns))
-        counters.decisions.cycle(
-            seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
-        )
-        return plan
-
-    def _snapshot(self, extra: Waiting | None = None) -> Snapshot:
-        """The pool with what the last plan promised; `extra` is a claim that is not in the queue (yet)."""
-        snapshot = self._mirror.snapshot(extra)
-        if snapshot.cards.uuids is not self._cards:
-            self._starts, self._cards = {}, snapshot.cards.uuids
-        return replace(snapshot, promised={key: start for key, start in self._starts.items() if start.reserved})
-
-    def _following(self, snapshot: Snapshot) -> Board:
-        """The board that lives on from plan to plan; of whoever holds the cycle's lock."""
-        self._board = self._board or Board(snapshot)
-        return self._board
-
-    def _rules_at(self, now_ns: int) -> PreemptionRules:
-        """The rules, with what each tenant has lost within the last hour."""
-        while self._evicted and self._evicted[0][0] <= now_ns - HOUR_NS:
-            self._evicted.popleft()
-        return replace(self._rules, evicted=Counter(tenant for _, tenant in self._evicted))
 
     def _send_elsewhere(self) -> None:
         """Jobs on cards that are not well any more leave them, where they asked to start again."""
@@ -388,5 +284,5 @@ class Placer:
     def _settle(self, granted: Granted, gone: Sequence[str], leaving: Mapping[str, str]) -> None:
         self._mirror.note_granted(granted)
         now_ns = self._store.clock.now_ns()
-        self._evicted.extend((now_ns, tenant) for tenant in self._mirror.note_leaving(leaving, leaving))
+        self.planner.note_evicted((now_ns, tenant) for tenant in self._mirror.note_leaving(leaving, leaving))
         self._mirror.dequeue([*granted.jobs, *gone])

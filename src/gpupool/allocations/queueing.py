@@ -60,7 +60,7 @@ def _count(waiting: Waiting, n: int) -> int:
 
 def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, Any], placer: Placer, now_ns: int) -> QueuedOut:
     named = names.get(waiting.heads[n])
-    said, start = placer.rejections().get(waiting.key), placer.start_of(waiting.key)
+    said, start = placer.planner.rejection_of(waiting.key), placer.planner.start_of(waiting.key)
     since = waiting.heads_ns[n] if waiting.heads_ns else waiting.oldest_ns
     return QueuedOut(
         place=0,

@@ -102,12 +102,12 @@ class Allocations:
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            return self._in_use(job_view.one(connection, row.id, self.placer.why), processes=True)
+            return self._in_use(job_view.one(connection, row.id, self.placer.planner.why), processes=True)
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
             found = reading.page(
-                connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.why
+                connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.planner.why
             )
         return found.model_copy(update={"items": [self._in_use(job) for job in found.items]})
 
@@ -123,7 +123,7 @@ class Allocations:
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            job = job_view.one(connection, row.id, self.placer.why)
+            job = job_view.one(connection, row.id, self.placer.planner.why)
             return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
 
     def quotas(self, principal: Principal) -> QuotaTreeOut:
@@ -201,7 +201,7 @@ class Allocations:
         mine = all(row.user_id == principal.user_id for row in rows)
         self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
         with self.store.read() as connection:
-            return [job_view.one(connection, row.id, self.placer.why) for row in rows]
+            return [job_view.one(connection, row.id, self.placer.planner.why) for row in rows]
 
     def _check_may(self, rows: Sequence[sa.Row[Any]], principal: Principal, verb: str) -> None:
         others = [row for row in rows if row.user_id != principal.user_id]
@@ -252,7 +252,7 @@ class Allocations:
         with self.placer.standing_still() as snapshot, self.store.write() as write:
             done = resize_job(write, self.metering, row.id, wanted, Beside(snapshot, write.now_ns))
             told = ResizedOut(
-                job=job_view.one(write.connection, row.id, self.placer.why),
+                job=job_view.one(write.connection, row.id, self.placer.planner.why),
                 gpu_milli_before=done.milli_before,
                 memory_bytes_before=done.bytes_before,
                 changed=done.changed,
@@ -272,7 +272,7 @@ class Allocations:
             state = progress.note_saved(write, row.id)
             if state != JobState.RUNNING:
                 raise WrongState(f"job {row.name} is {state}: only what runs has work to save", hint="gpupool ps")
-            job, now_ns = job_view.one(write.connection, row.id, self.placer.why), write.now_ns
+            job, now_ns = job_view.one(write.connection, row.id, self.placer.planner.why), write.now_ns
             write.note(lambda: self.mirror.note_saved(job.id, now_ns))
         return self._in_use(job)
 
@@ -280,7 +280,7 @@ class Allocations:
         """The same answer with what the node has said since."""
         with self.store.read() as connection:
             applied = is_applied(connection, told.job.id)
-            job = self._in_use(job_view.find_public(connection, told.job.id, self.placer.why))
+            job = self._in_use(job_view.find_public(connection, told.job.id, self.placer.planner.why))
         used = self.agents.used_at_resize.get(told.job.id) if applied else None
         note = resize_note(job, told.memory_bytes_before, used)
         return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})

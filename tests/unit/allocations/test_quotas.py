@@ -17,9 +17,8 @@ def test_a_job_waits_for_its_cohort_and_is_told_so(house: House) -> None:
     second = house.submit(500, 8)
     house.allocations.placer.run_once()
     assert house.job(second.id).state == "pending"
-    said = house.allocations.placer.rejection(second.id)
-    assert said is not None
-    assert said.sentence == "cohort lab holds 1.00 of its maximum 1.00 GPU; this claim needs 0.50 more"
+    said = house.allocations.placer.planner.why(second.id)
+    assert said == "cohort lab holds 1.00 of its maximum 1.00 GPU; this claim needs 0.50 more"
 
 
 def test_a_limit_of_one_model_holds_back_what_is_beyond_it(house: House) -> None:
@@ -29,9 +28,8 @@ def test_a_limit_of_one_model_holds_back_what_is_beyond_it(house: House) -> None
     house.submit(1000, 8)
     second = house.submit(500, 8)
     house.allocations.placer.run_once()
-    said = house.allocations.placer.rejection(second.id)
-    assert said is not None
-    assert said.sentence == f"tenant default holds 1.00 of its maximum 1.00 {model}; this claim needs 0.50 more"
+    said = house.allocations.placer.planner.why(second.id)
+    assert said == f"tenant default holds 1.00 of its maximum 1.00 {model}; this claim needs 0.50 more"
 
 
 def test_the_tree_says_what_is_held_borrowed_and_lent_and_what_is_due(house: House) -> None:
