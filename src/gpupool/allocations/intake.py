@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from gpupool.allocations import gangs as gang_rows
 from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.shapes import check_level, check_shape
 from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import (
-    BadFraction,
     BadInput,
     BadOption,
-    BadQuantity,
     GangTooLarge,
     LargerThanAnyCard,
     NotAllowed,
@@ -25,20 +24,15 @@ from gpupool.base.errors import (
     UnknownProfile,
 )
 from gpupool.base.ids import check_name, new_id
-from gpupool.base.units import MIB, WHOLE, format_mib
-from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape, Sharing
+from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
-from gpupool.model.topology import LinkKind
-from gpupool.scheduling import profiles
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.admit_gang import judge_gang
-from gpupool.scheduling.domains import ladder
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Waiting
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.jobs import JobIn, ShapeIn
+from gpupool.wire.jobs import JobIn
 
 _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.MODEL: UnknownModel,
@@ -117,7 +111,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     view = mirror.snapshot()
     shape = check_shape(body.shape, view.cards)
     group, parts = _parts(body, shape, view.cards)
-    _check_level(shape, view.cards)
+    check_level(shape, view.cards)
     _check_together(body)
     _check_fenced(body, parts)
     public_ids = tuple(new_id("j") for _ in range(parts[-1].first + parts[-1].count))
@@ -156,14 +150,6 @@ def _judge(body: JobIn, shape: Shape, gang: Gang | None, tenant: str, view: Snap
         return judge_gang(gang, mine, cards, tenant_name=tenant, cohorts=view.cohorts)
     typed = body.shape.memory_typed
     return judge(shape, mine, cards, tenant_name=tenant, cohorts=view.cohorts, memory_typed=typed)
-
-
-def _check_level(shape: Shape, cards: Cards) -> None:
-    """Raises BadOption for a level that neither machines nor this pool's labels know."""
-    known = [*(kind.value for kind in LinkKind if kind is not LinkKind.SYSTEM), *(one.name for one in ladder(cards))]
-    for level in (shape.within.required, shape.within.preferred):
-        if level is not None and level not in known:
-            raise BadOption(f"no node of this pool knows the level {level!r}", hint=f"one of: {', '.join(known)}")
 
 
 def _check_together(body: JobIn) -> None:
@@ -207,74 +193,6 @@ def _launch(body: JobIn, run_as: RunAs | None, parts: Sequence[Part]) -> dict[st
     if any("=" in name for name in body.launch.env):
         raise BadInput("an environment variable's name holds '='", hint="rename the variable")
     return {**launch, "fence": body.fence, "run_as": run_as.model_dump() if run_as else None}
-
-
-def check_shape(asked: ShapeIn, cards: Cards | None = None) -> Shape:
-    """The shape, if it makes sense for some card somewhere. Raises BadFraction, BadQuantity, BadOption, UnknownProfile.
-
-    Partitions are of these cards; without any they are refused.
-    """
-    if asked.profile is not None:
-        return _partition(asked, asked.profile, cards)
-    if not 1 <= asked.gpu_milli <= WHOLE:
-        raise BadFraction(
-            f"{asked.gpu_milli / WHOLE:g} of a card per card cannot be given",
-            hint="per card ask for 0.001 to 1; for several cards add --count N",
-        )
-    if not 1 <= asked.count <= 100_000:
-        raise BadOption(f"--count {asked.count}: a claim needs at least one card", hint="write --count 1")
-    size = asked.memory_bytes
-    if size is not None and size < 1:
-        raise BadQuantity(f"{size} bytes of memory is nothing", hint="ask for at least 1MiB")
-    if not 0 <= asked.cpu_milli <= 10**9 or asked.host_bytes < 0:
-        raise BadQuantity(
-            f"{asked.cpu_milli / 1000:g} processors and {format_mib(asked.host_bytes)} of main memory cannot be given",
-            hint="write --cpus 4 --host-memory 32GiB",
-        )
-    return Shape(
-        gpu_milli=asked.gpu_milli,
-        memory_bytes=None if size is None else -(-size // MIB) * MIB,
-        count=asked.count,
-        model=asked.model,
-        labels=tuple(sorted(asked.labels.items())),
-        sharing=Sharing(asked.sharing),
-        cpu_milli=asked.cpu_milli,
-        host_bytes=-(-asked.host_bytes // MIB) * MIB,
-        within=gang_rows.within_of(asked.within),
-    )
-
-
-def _partition(asked: ShapeIn, name: str, cards: Cards | None) -> Shape:
-    """The shape of a partition: its compute is the profile's, its memory what each card says."""
-    if cards is None:
-        raise BadOption(
-            f"a reservation holds cards and shares, no partitions ({name})", hint="reserve the card: --gpu 1"
-        )
-    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing != "fixed":
-        raise BadOption(
-            f"a partition ({name}) has the compute and memory of its profile, for its holder alone",
-            hint="leave out --gpu, --memory and --sharing",
-        )
-    found = profiles.meant(name, asked.model, cards)
-    if len(found) != 1:
-        raise _unclear(name, asked.model, [one.name for one in found], cards)
-    (profile,) = found
-    plain = check_shape(asked.model_copy(update={"profile": None, "gpu_milli": profile.gpu_milli}))
-    return replace(plain, profile=profile.name)
-
-
-def _unclear(name: str, model: str | None, found: list[str], cards: Cards) -> UnknownProfile:
-    known = profiles.names(model, cards)
-    if found:
-        several = f"{', '.join(found)} on cards of different models"
-        return UnknownProfile(f"{name} means {several}", hint="write the whole name, or add --model")
-    kind = f"{model} cards of this pool" if model else "cards of this pool"
-    if not known:
-        hint = "ask for a share:  --gpu 0.5; gpupool gpus  shows which cards are in partition mode"
-        return UnknownProfile(f"no {kind} can be cut into partitions", hint=hint)
-    near = nearest_model(name, known)
-    meant = f"did you mean {near}?  " if near else ""
-    return UnknownProfile(f"no {kind} can be cut into {name!r}", hint=f"{meant}they have: {', '.join(known)}")
 
 
 def check_priority(asked: str | int, principal: Principal) -> int:

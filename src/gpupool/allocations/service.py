@@ -32,6 +32,7 @@ from gpupool.allocations.placing import Placer
 from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
+from gpupool.allocations.shapes import check_shape
 from gpupool.allocations.tables import IS_LIVE, jobs
 from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
@@ -167,7 +168,7 @@ class Allocations:
 
     def reserve(self, body: ReservationIn, principal: Principal) -> ReservationOut:
         """Hold capacity from a time on. Raises BadDuration, NameTaken, Refused's classes; then nothing is held."""
-        shape = intake.check_shape(body.shape)
+        shape = check_shape(body.shape)
         with self.store.read() as connection:
             tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
         self.placer.refresh()
