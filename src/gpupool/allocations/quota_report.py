@@ -8,7 +8,8 @@ from gpupool.model.quota import GPU, MEMORY, Resource
 from gpupool.model.tenant import Principal
 from gpupool.scheduling.fairness import share_micro
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.quota_tree import Node, Tree
+from gpupool.scheduling.quota_node import Node
+from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.snapshot import Snapshot
 from gpupool.scheduling.usage import MICRO

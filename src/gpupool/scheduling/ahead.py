@@ -12,16 +12,14 @@ from functools import partial
 
 import numpy as np
 
-from gpupool.base.units import format_duration, format_instant
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.quota import Amount
-from gpupool.scheduling import wording
 from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of, whom
+from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of
 from gpupool.scheduling.gang import Missing, Muster, least_amount
-from gpupool.scheduling.quotas import Later
 from gpupool.scheduling.quotas_ahead import QuotasAhead
+from gpupool.scheduling.refusal_kept import kept_back, quota_kept_back
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
 from gpupool.scheduling.timeline import NEVER, Hold, Timeline
@@ -150,12 +148,12 @@ class Ahead:
     def _truly(self, waiting: Waiting, said: Rejection) -> Rejection:
         hold = self._kept_from(waiting)
         if hold is not None and self._has_room(waiting, said):
-            return _kept_back(waiting, hold, self._now_ns)
+            return kept_back(waiting, hold, self._now_ns)
         assert self._backfill is not None
         until = self._backfill.timeline.until(waiting.seconds)
         self._work.quotas.firm = not waiting.preemptible
         later = self._work.quotas.promised(*self._asked(waiting), (self._now_ns, until))
-        return said if later is None or said.dominant is not Reason.BEHIND else _quota_kept_back(waiting, later)
+        return said if later is None or said.dominant is not Reason.BEHIND else quota_kept_back(waiting, later)
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -297,27 +295,3 @@ def taken_by(seated: Sequence[Seated]) -> Taken:
         np.array([one.shape.host_bytes for one in seated], dtype=np.int64),
         pieces=tuple(pair for one in seated if one.places for pair in zip(one.rows.tolist(), one.places, strict=True)),
     )
-
-
-def _kept_back(waiting: Waiting, hold: Hold, now_ns: int) -> Rejection:
-    theirs = whom(hold.owner, waiting.tenant)
-    if hold.start_ns <= now_ns:
-        return Rejection(f"what is free is kept for {theirs}", Reason.RESERVED)
-    return Rejection(
-        _later(f"what is free is kept for {theirs}", waiting, hold.start_ns), Reason.RESERVED, hint=_IN_TIME
-    )
-
-
-def _quota_kept_back(waiting: Waiting, later: Later) -> Rejection:
-    kept = wording.quota_kept(waiting.tenant)
-    if later.collects:
-        return Rejection(kept, Reason.QUOTA)
-    return Rejection(_later(kept, waiting, later.start_ns), Reason.QUOTA, hint=_IN_TIME)
-
-
-_IN_TIME = "a --max-time that ends before then lets it start now"
-
-
-def _later(kept: str, waiting: Waiting, at_ns: int) -> str:
-    run = f"may run for {format_duration(waiting.seconds)}" if waiting.seconds is not None else "has no known end"
-    return f"{kept} from {format_instant(at_ns)} on, and this claim {run}"

@@ -17,7 +17,8 @@ from gpupool.model.quota import CELLS, NODE, Resource, parts
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling.feasible import model_matches
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.quota_tree import Node, Tree
+from gpupool.scheduling.quota_node import Node
+from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import Bools, Cards, Ints, Running
 
 NOBODY, SEVERAL = -1, -2

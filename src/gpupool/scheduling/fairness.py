@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpupool.model.quota import GPU, MEMORY, WEIGHT, Amount
-from gpupool.scheduling.quota_tree import Node, Tree
+from gpupool.scheduling.quota_node import Node
+from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import TenantView, Waiting
 from gpupool.scheduling.usage import dominant_micro
 

@@ -18,66 +18,16 @@ models, no queue and no card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 
 from gpupool.model.claim import Shape
-from gpupool.model.quota import CELLS, GPU, MEMORY, WEIGHT, Amount, Branch, Limit, Resource, lineage, parts
+from gpupool.model.quota import GPU, MEMORY, Amount, Branch, Limit, Resource, lineage, parts
 from gpupool.scheduling.feasible import model_matches
 from gpupool.scheduling.pool_size import PoolSize
+from gpupool.scheduling.quota_node import Node, Use, is_counted
 from gpupool.scheduling.snapshot import TenantView
-
-Use = Mapping[Resource, int]
-"""What is taken, per resource that is counted."""
-
-
-@dataclass(eq=False)
-class Node:
-    """One node of the tree. `own` is held by those whom this node guarantees `cap` to, together."""
-
-    name: str
-    parent: Node | None
-    limits: Mapping[Resource, Limit]
-    weight_milli: int = WEIGHT
-    past: int = 0
-    tenant: bool = False
-    number: int = 0
-    """Of the nodes of its tree, the same in the tree of what is firm."""
-
-    def __post_init__(self) -> None:
-        self.held: dict[Resource, int] = {}
-        self.base: dict[Resource, int] = {}
-        self.own: dict[Resource, int] = {}
-        self.cap: dict[Resource, int] = {}
-
-    @property
-    def title(self) -> str:
-        """`tenant nlp`, `cohort research`, `the pool`."""
-        return f"{'tenant' if self.tenant else 'cohort'} {self.name}" if self.parent else "the pool"
-
-    def path(self) -> Iterator[Node]:
-        """The node and all above it, the pool last."""
-        node: Node | None = self
-        while node is not None:
-            yield node
-            node = node.parent
-
-    def taken(self, resource: Resource) -> int:
-        """What the node takes of its parent: what it keeps, used or not, or more."""
-        limit = self.limits.get(resource)
-        return max(self.base.get(resource, 0), limit.kept if limit else 0)
-
-    def rest(self, resource: Resource) -> int | None:
-        """How much more may be taken of this node, whatever those above it say; None is no limit."""
-        limit = self.limits.get(resource)
-        if limit is None or limit.maximum is None:
-            return None
-        return max(0, limit.maximum - self.taken(resource))
-
-    def over(self) -> bool:
-        """Whether it holds more than its nominal part of anything."""
-        return any(self.held.get(r, 0) > (limit.nominal or 0) for r, limit in self.limits.items() if _counted(r))
 
 
 @dataclass(frozen=True)
@@ -104,7 +54,7 @@ class Tree:
         self.resources = {r for r, _ in limits}
         self.models = tuple(sorted(r for r in self.resources if parts(r)[0] == GPU and r != GPU))
         keeping = {r for r, limit in limits if limit.kept}
-        whole = {r: Limit(size.of(r), 0 if r in keeping else None) for r in self.resources if _counted(r)}
+        whole = {r: Limit(size.of(r), 0 if r in keeping else None) for r in self.resources if is_counted(r)}
         self.root = Node("", None, whole)
         self._nodes, self._log = [self.root], list[tuple[Node, Use, int, bool]]()
         inner = self._hang(cohorts)
@@ -237,7 +187,7 @@ class Tree:
 
     def guaranteed_alike(self, one: str, other: str) -> bool:
         """Whether the same node guarantees both whatever is counted."""
-        return all(self.owed(one, r) is self.owed(other, r) for r in self.resources if _counted(r))
+        return all(self.owed(one, r) is self.owed(other, r) for r in self.resources if is_counted(r))
 
     # --- changes -------------------------------------------------------------------------
 
@@ -333,8 +283,3 @@ def _exhausted(node: Node, resource: Resource, more: int) -> Exhausted:
 
 def _is_of(resource: Resource, model: str) -> bool:
     return model_matches(parts(resource)[1] or "", model)
-
-
-def _counted(resource: Resource) -> bool:
-    """Whether it adds up over cards; cells are bound, not added."""
-    return parts(resource)[0] not in CELLS

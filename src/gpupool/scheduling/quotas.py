@@ -23,7 +23,8 @@ from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
-from gpupool.scheduling.quota_tree import Exhausted, Tree, Use
+from gpupool.scheduling.quota_node import Use
+from gpupool.scheduling.quota_tree import Exhausted, Tree
 from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used, used_by
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
 

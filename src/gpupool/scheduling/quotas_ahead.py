@@ -19,7 +19,7 @@ import numpy as np
 from gpupool.model.quota import Resource
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import expected_ends
-from gpupool.scheduling.quota_tree import Use
+from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quotas import Later, Quotas
 from gpupool.scheduling.reclaim import used
 from gpupool.scheduling.snapshot import Ints, Running

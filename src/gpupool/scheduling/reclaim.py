@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from gpupool.model.quota import Resource
 from gpupool.scheduling.fairness import Standing, standing
-from gpupool.scheduling.quota_tree import Node, Tree, Use
+from gpupool.scheduling.quota_node import Node, Use
+from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import Cards, Running
 
 
