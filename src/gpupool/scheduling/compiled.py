@@ -16,8 +16,9 @@ from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.kernel import Asked, Columns, Fgd, Hosts, Kernel, Rules, StreamFill
-from gpupool.scheduling.kernel import Classes as KernelClasses
+from gpupool.scheduling.kernel import Kernel
+from gpupool.scheduling.kernel_calls import Asked, Columns, Fgd, Hosts, Rules, StreamFill
+from gpupool.scheduling.kernel_calls import Classes as KernelClasses
 from gpupool.scheduling.policy import Unmoved
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.snapshot import Ints

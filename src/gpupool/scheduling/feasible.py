@@ -15,7 +15,8 @@ import numpy.typing as npt
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.kernel import Kernel, Look
+from gpupool.scheduling.kernel import Kernel
+from gpupool.scheduling.kernel_calls import Look
 from gpupool.scheduling.partitions import named, room
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, CardStatus, Ints
 

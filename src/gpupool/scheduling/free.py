@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
 from gpupool.model.partition import Placement as Place
-from gpupool.scheduling.kernel import Places, kernel_for
+from gpupool.scheduling.kernel import kernel_for
+from gpupool.scheduling.kernel_calls import Places
 from gpupool.scheduling.numa import Division, Numa
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 

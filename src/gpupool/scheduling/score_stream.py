@@ -20,7 +20,7 @@ from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds, histogram, memory_matters, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.kernel import Rules
+from gpupool.scheduling.kernel_calls import Rules
 from gpupool.scheduling.policy import Rater, tightest
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.score_binpack import Binpack

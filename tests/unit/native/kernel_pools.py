@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupool.scheduling.kernel import Asked, Classes, Columns, Places
+from gpupool.scheduling.kernel_calls import Asked, Classes, Columns, Places
 
 NO_CARD = -1
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupool.scheduling.kernel import ABI, Classes, Columns, Fgd, Hosts, Kernel, Places, Rules, StreamFill, load
+from gpupool.scheduling.kernel import ABI, Kernel, load
+from gpupool.scheduling.kernel_calls import Classes, Columns, Fgd, Hosts, Places, Rules, StreamFill
 from tests.unit.native.front_pool import compiler
 from tests.unit.native.kernel_pools import (
     NO_CARD,
