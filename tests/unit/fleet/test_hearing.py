@@ -1,0 +1,39 @@
+"""Who is heard: an agent is awaited from the start, silent after three heartbeats, and back with its next word."""
+
+from __future__ import annotations
+
+from gpupool.fleet.hearing import SILENT_AFTER_SECONDS, Hearing
+
+S = 10**9
+PATIENCE_NS = SILENT_AFTER_SECONDS * S
+
+
+def test_an_agent_that_never_said_a_word_falls_silent_once() -> None:
+    hearing = Hearing()
+    hearing.begin({"node-1": "one", "node-2": "two"}, 0)
+    hearing.heard("two", 10 * S)
+    assert hearing.fall_silent(PATIENCE_NS - 1) == ([], PATIENCE_NS)
+    assert hearing.fall_silent(PATIENCE_NS) == (["one"], PATIENCE_NS + 10 * S)
+    assert hearing.fall_silent(PATIENCE_NS) == ([], PATIENCE_NS + 10 * S)
+    assert (hearing.is_silent("one"), hearing.is_silent("two")) == (True, False)
+
+
+def test_a_word_ends_silence_and_says_that_it_did() -> None:
+    hearing = Hearing()
+    hearing.begin({"node-1": "one"}, 0)
+    assert not hearing.heard("one", S), "it was only awaited"
+    hearing.fall_silent(S + PATIENCE_NS)
+    assert hearing.heard("one", 2 * S + PATIENCE_NS)
+    assert not hearing.is_silent("one")
+    assert hearing.last_ns("one") == 2 * S + PATIENCE_NS
+    assert hearing.last_ns("nobody") == 0
+
+
+def test_where_nobody_is_awaited_the_next_look_is_a_whole_patience_away() -> None:
+    assert Hearing().fall_silent(7 * S) == ([], 7 * S + PATIENCE_NS)
+
+
+def test_a_name_that_is_no_nodes_is_an_agents_own() -> None:
+    hearing = Hearing()
+    hearing.serves("host", "node-1")
+    assert [hearing.agent_of(name) for name in ("node-1", "host", "alone")] == ["host", "host", "alone"]
