@@ -164,7 +164,7 @@ def test_a_write_that_nobody_here_has_heard_of_refuses_the_moves_and_the_next_pl
     again, told = apply(house)
     (now,) = again.moves  # of two that cost the same it may be the other one
     assert now.generations == [move.generations[0] + 1] if now.cards == move.cards else now.job != move.job
-    assert told.moving == [move.job]
+    assert told.moving == [now.job]
 
 
 def test_moves_that_were_made_make_every_other_plan_for_those_cards_stale(house: House) -> None:
