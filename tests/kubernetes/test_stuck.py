@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.replacing import REASON
+from gpupool.kubernetes.replacing import NOT_BOUND
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -121,7 +121,7 @@ def test_the_owners_next_pod_inherits_the_card_and_a_bare_pod_is_only_told(
     assert admin.get(f"{pods_path}/rival")["spec"]["schedulingGates"]
     events = f"/api/v1/namespaces/{space(pods_path)}/events/gpupool-not-bound-"
     told = admin.until(f"{events}{bare}", bool)
-    assert told["reason"] == REASON
+    assert told["reason"] == NOT_BOUND
     assert "nobody would make another" in told["message"]
     assert "Insufficient cpu" in told["message"]
     assert "so that its owner makes another" in admin.get(f"{events}{uid}")["message"]
