@@ -29,6 +29,7 @@ from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
 from gpupool.kubernetes.controller import Controller
+from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.node_metrics import NodeMetrics
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     controller = parts.add_parser("controller", help="places pods")
     controller.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
     controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
+    controller.add_argument("--metered", action="store_true", help="keep what was held until the meter has told it")
     webhook = parts.add_parser("webhook", help="admits pods that ask for cards")
     webhook.add_argument("--listen", default="127.0.0.1:9443", help="address for the API server, TLS")
     for part in (controller, webhook):
@@ -142,11 +144,12 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     health = Health()
     async with KubeApi(connection(options, environ)) as api, serving(options.listen, health, health.sentence):
+        journal = Journal(api, options.namespace) if options.metered else None
         leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
         while True:
 
             async def lead() -> None:
-                await _lead(Controller(api, time.time_ns, settings), health)
+                await _lead(Controller(api, time.time_ns, settings, journal), health)
 
             if options.alone:
                 await lead()

@@ -23,6 +23,7 @@ from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.failing import Failing
 from gpupool.kubernetes.holding import Holding
 from gpupool.kubernetes.hosts import Host
+from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
 from gpupool.kubernetes.objects import Entry, GpuNode
@@ -56,8 +57,15 @@ log = logging.getLogger(__name__)
 class Controller:
     """One leader. `now_ns` is the wall clock in nanoseconds since the epoch."""
 
-    def __init__(self, api: KubeApi, now_ns: Callable[[], int], settings: Settings | None = None) -> None:
-        self.api, self._now_ns = api, now_ns
+    def __init__(
+        self,
+        api: KubeApi,
+        now_ns: Callable[[], int],
+        settings: Settings | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        """With a journal, what ends is kept until the meter has told it."""
+        self.api, self._now_ns, self._journal = api, now_ns, journal
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
@@ -260,7 +268,7 @@ class Controller:
         return *settled, *(replace(entry, generation=version) for entry in added)
 
     async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
-        now = await ledger.write(self.api, node, entries)
+        now = await ledger.write(self.api, node, entries, self._now_ns(), self._journal)
         self.counts.ledger_writes += 1
         if now is None:
             self.counts.ledger_conflicts += 1

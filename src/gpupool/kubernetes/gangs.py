@@ -160,4 +160,5 @@ def as_taken(entry: Entry, pod: Pod, version: int) -> Entry:
     """The entry, now the pod's: the container's of that name where it has one, else the first's."""
     containers = [ask.container for ask in pod.asks]
     container = entry.container if entry.container in containers else containers[0]
-    return replace(entry, uid=pod.uid, pod=pod.name, container=container, state=EntryState.RESERVED, generation=version)
+    who = replace(entry, uid=pod.uid, pod=pod.name, container=container, account=pod.account)
+    return replace(who, state=EntryState.RESERVED, generation=version)

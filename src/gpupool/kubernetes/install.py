@@ -17,6 +17,7 @@ from gpupool.kubernetes.schemas import crds
 Object = dict[str, Any]
 NAMESPACE = "gpupool"
 CONTROLLER, AGENT, WEBHOOK = "gpupool-controller", "gpupool-agent", "gpupool-webhook"
+METER = "gpupool-meter"
 SECRET = "gpupool-webhook-certificates"
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
@@ -34,9 +35,9 @@ def objects(namespace: str = NAMESPACE) -> list[Object]:
     made = [space, *crds()]
     for account, rules in _RIGHTS.items():
         made += _account(account, rules, namespace)
-    made += [_role(CONTROLLER, namespace, _LEASE), _role(WEBHOOK, namespace, _SECRET)]
-    made += [_bound(CONTROLLER, namespace), _bound(WEBHOOK, namespace)]
-    return [*made, *policies(user_of(CONTROLLER, namespace), user_of(AGENT, namespace))]
+    for account, rules in _ROLES.items():
+        made += [_role(account, namespace, rules), _bound(account, namespace)]
+    return [*made, *policies(*(user_of(account, namespace) for account in (CONTROLLER, AGENT, METER)))]
 
 
 def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
@@ -108,6 +109,7 @@ _RIGHTS: dict[str, list[Object]] = {
             "resourceNames": [WEBHOOK],
         },
     ],
+    METER: [_rule(GROUP, ["gpunodes"], [*_READ, "patch"])],  # patch: an annotation, by the policy
 }
 
 
@@ -139,11 +141,18 @@ def _bound(account: str, namespace: str) -> Object:
     }
 
 
-_LEASE = [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])]
-_SECRET = [
-    _rule("", ["secrets"], ["create"]),
-    {**_rule("", ["secrets"], ["get", "update"]), "resourceNames": [SECRET]},
-]
+_ROLES: dict[str, list[Object]] = {
+    CONTROLLER: [
+        _rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
+        _rule("", ["configmaps"], ["create"]),  # the journal of what the meter has not told
+    ],
+    WEBHOOK: [
+        _rule("", ["secrets"], ["create"]),
+        {**_rule("", ["secrets"], ["get", "update"]), "resourceNames": [SECRET]},
+    ],
+    METER: [_rule("", ["configmaps"], ["list", "delete"])],
+}
+"""What they may do in gpupool's own namespace."""
 
 
 _PLURALS = {

@@ -1,18 +1,22 @@
 """Writing a node's ledger: compare and swap on `GpuNode.spec.allocations`, and nothing else.
 
 The patch tests `metadata.generation`, which moves with the spec alone: an agent's report is no conflict, another writer
-of the ledger is. So no card is given out twice, even by two controllers that both believe to lead.
+of the ledger is. So no card is given out twice, even by two controllers that both believe to lead. The same patch says
+since when what is new is held, and keeps what ended until it is in the books.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import names
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi
+from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
+from gpupool.kubernetes.stretches import Stretches, stretches, too_many, untold
 
 NODES = f"/apis/{names.API_VERSION}/gpunodes"
 
@@ -27,18 +31,32 @@ def over_committed(node: GpuNode) -> list[str]:
     return sorted(uuid for uuid, left in free.items() if left.gpu_milli < 0 or left.memory_bytes < 0)
 
 
-def swap(node: GpuNode, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """The patch that makes these the node's entries, if nobody wrote its spec since it was read."""
-    return [
+def swap(node: GpuNode, then: Stretches) -> list[dict[str, Any]]:
+    """The patch that makes this the node's ledger, if nobody wrote its spec since it was read."""
+    found: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/generation", "value": node.version},
-        {"op": "add", "path": "/spec/allocations", "value": [entry.to_json() for entry in entries]},
+        {"op": "add", "path": "/spec/allocations", "value": [entry.to_json() for entry in then.entries]},
+        {"op": "add", "path": "/spec/ledgerNs", "value": then.at_ns},
     ]
+    if then.ended != node.ended:
+        found.append({"op": "add", "path": "/spec/ended", "value": [one.to_json() for one in then.ended]})
+    return found
 
 
-async def write(api: KubeApi, node: GpuNode, entries: Sequence[Entry]) -> GpuNode | None:
-    """Swap the entries; the node as it is then, or None where somebody else wrote first. Twice is a conflict."""
+async def write(
+    api: KubeApi, node: GpuNode, entries: Sequence[Entry], now_ns: int, journal: Journal | None = None
+) -> GpuNode | None:
+    """Swap the entries; the node as it is then, or None where somebody else wrote first. Twice is a conflict.
+
+    `now_ns` is the wall clock. What ends is kept where there is a journal for it, and forgotten where nobody meters.
+    """
+    then = stretches(node, entries, now_ns)
+    if journal is None:
+        then = replace(then, ended=())
+    elif too_many(then) and (before := untold(node)) and await journal.put(node.name, before):
+        then = replace(then, ended=then.ended[len(before) :])
     try:
-        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", swap(node, entries), JSON_PATCH))
+        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", swap(node, then), JSON_PATCH))
     except ApiRefused as error:
         if error.conflict or error.gone:
             return None

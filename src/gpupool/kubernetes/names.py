@@ -26,6 +26,10 @@ CLAIM: Final = native.CLAIM
 TYPED: Final = native.TYPED
 PLACED: Final = f"{GROUP}/placed"
 """Annotation: the cards, for people to read. Nobody believes it."""
+METERED: Final = f"{GROUP}/metered"
+"""Annotation of a GpuNode: up to which instant (ns) what ended there is in the books. The meter alone writes it."""
+JOURNAL: Final = f"{GROUP}/journal"
+"""Label of a ConfigMap that keeps what ended until the meter has told it: on which node."""
 ELIGIBLE: Final = f"{GROUP}/eligible-"
 """Of labels that no Node has: a snapshot says by them which nodes a class of pods may go to."""
 

@@ -28,7 +28,7 @@ def goes_its_way(before: Pod | None, now: Pod | None, node: str) -> bool:
 
 
 def only_started(before: GpuNode | None, now: GpuNode | None) -> bool:
-    """Whether the agent has prepared what it was given, and gives nothing back."""
+    """Whether the agent has prepared what it was given, and gives nothing back; or the meter has told what was held."""
     if before is None or now is None or any(entry.state is EntryState.DRAINING for entry in now.entries):
         return False
-    return replace(before, slots=now.slots, observed=now.observed) == now
+    return replace(before, slots=now.slots, observed=now.observed, metered_ns=now.metered_ns) == now

@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from gpupool.base.units import WHOLE
+from gpupool.kubernetes import names
+from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.needs import Nearby, Port
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
@@ -65,6 +67,10 @@ class Entry:
     """The claim or gang for which its pod is evicted; written before the eviction is asked for."""
     state: EntryState = EntryState.RESERVED
     generation: int = 1
+    account: str = ""
+    """The service account of its pod, for the books."""
+    held_ns: int = 0
+    """Since when these seats are held, by the ledger's own clock; 0: not written yet."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -84,7 +90,7 @@ class Entry:
             "state": self.state.value,
             "generation": self.generation,
         }
-        more = {"gang": self.gang, "leavingFor": self.leaving_for}
+        more = {"gang": self.gang, "leavingFor": self.leaving_for, "account": self.account, "heldNs": self.held_ns}
         return {**found, **{name: value for name, value in more.items() if value}}
 
     @classmethod
@@ -102,6 +108,8 @@ class Entry:
             leaving_for=read.get("leavingFor", ""),
             state=EntryState(read["state"]),
             generation=read["generation"],
+            account=read.get("account", ""),
+            held_ns=read.get("heldNs", 0),
         )
 
 
@@ -228,6 +236,12 @@ class GpuNode:
     ready: bool = False
     observed: int = 0
     """The newest version of the ledger that the agent has acted upon."""
+    ledger_ns: int = 0
+    """The instant of the ledger's latest write: its own clock, which only goes forward."""
+    ended: tuple[Ended, ...] = ()
+    """What was held and may not be in the books yet, oldest first."""
+    metered_ns: int = 0
+    """What ended up to then is in the books: the meter's word."""
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
 
@@ -261,5 +275,12 @@ class GpuNode:
             slot_count=status.get("slotCount", 0),
             observed=status.get("observedGeneration", 0),
             ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()),
+            ledger_ns=spec.get("ledgerNs", 0),
+            ended=tuple(Ended.from_json(one) for one in spec.get("ended") or ()),
+            metered_ns=_instant((meta.get("annotations") or {}).get(names.METERED, "")),
             written=meta.get("resourceVersion", ""),
         )
+
+
+def _instant(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

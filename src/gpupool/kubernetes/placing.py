@@ -38,6 +38,7 @@ def _entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tenant: st
         sharing=ask.shape.sharing,
         priority=pod.priority,
         gang=pod.gang,
+        account=pod.account,
     )
 
 

@@ -52,6 +52,8 @@ class Pod:
     host_bytes: int
     constraint: Constraint
     node: str = ""
+    account: str = ""
+    """The service account that it runs as."""
     gated: bool = True
     """It was not let go: it wears our gate, or is direct and not bound."""
     direct: bool = False
@@ -105,6 +107,7 @@ def read_pod(pod: Json) -> Pod:
         host_bytes=memory,
         constraint=Constraint.of(spec),
         node=spec.get("nodeName") or "",
+        account=spec.get("serviceAccountName") or "",
         gated=(direct and not spec.get("nodeName"))
         or any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
         direct=direct,

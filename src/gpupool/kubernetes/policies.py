@@ -20,18 +20,40 @@ _MASTERS = "'system:masters' in request.userInfo.groups"
 _LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 
-def policies(controller: str, agent: str) -> list[Object]:
-    """Every policy and its binding, for these two users (`system:serviceaccount:NAMESPACE:NAME`)."""
-    made = [_ledger(controller), _own_node(agent), _gate(controller), _net(), _settings(controller)]
+def policies(controller: str, agent: str, meter: str) -> list[Object]:
+    """Every policy and its binding, for these users (`system:serviceaccount:NAMESPACE:NAME`)."""
+    made = [_ledger(controller), _own_node(agent), _gate(controller), _net(), _settings(controller), _metered(meter)]
     return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
 
 
 def _ledger(controller: str) -> Object:
-    rule = f"{_entries('object')} == (oldObject == null ? [] : {_entries('oldObject')})"
     message = f"{WrittenByGpupoolAlone.code}: who has which card is written by gpupool's controller alone"
-    return _policy(
-        "ledger", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [_not(controller)], [_rule(rule, message, "Forbidden")]
-    )
+    parts = {"allocations": "[]", "ended": "[]", "ledgerNs": "0"}
+    same = [
+        f"{_part('object', k, v)} == (oldObject == null ? {v} : {_part('oldObject', k, v)})" for k, v in parts.items()
+    ]
+    rules = [_rule(rule, message, "Forbidden") for rule in same]
+    return _policy("ledger", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [_not(controller)], rules)
+
+
+def _metered(meter: str) -> Object:
+    """What is in the books is the meter's word, and the only one that it has."""
+    its = f"request.userInfo.username == '{meter}'"
+    said = f"{_note('object', names.METERED)} == (oldObject == null ? '' : {_note('oldObject', names.METERED)})"
+    spec = "object.?spec.orValue({}) == oldObject.?spec.orValue({})"
+    rules = [
+        _rule(
+            f"{its} || {said}",
+            f"{WrittenByGpupoolAlone.code}: {names.METERED} is written by gpupool's meter alone",
+            "Forbidden",
+        ),
+        _rule(
+            f"!({its}) || {spec}",
+            f"{WrittenByGpupoolAlone.code}: the meter says what is in the books, and nothing else",
+            "Forbidden",
+        ),
+    ]
+    return _policy("metered", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [], rules)
 
 
 def _own_node(agent: str) -> Object:
@@ -106,8 +128,8 @@ def _net() -> Object:
 # --- words of CEL -----------------------------------------------------------------------------
 
 
-def _entries(of: str) -> str:
-    return f"{of}.?spec.?allocations.orValue([])"
+def _part(of: str, name: str, nothing: str) -> str:
+    return f"{of}.?spec.?{name}.orValue({nothing})"
 
 
 def _gated(of: str) -> str:

@@ -16,6 +16,8 @@ from gpupool.scheduling.policies import POLICIES
 
 MOST_ENTRIES = 1024
 MOST_CARDS = 128
+MOST_ENDED = 2 * MOST_ENTRIES
+"""More than are kept there (stretches.MOST_ENDED), by those of one write and of a journal that is refused."""
 
 
 def crds() -> list[Schema]:
@@ -29,6 +31,11 @@ def gpu_node() -> Schema:
         {
             "mode": words(Mode, default=Mode.OBSERVE.value),
             "allocations": listed(_entry(), MOST_ENTRIES, keys=("uid", "container"), default=[]),
+            "ledgerNs": {**whole(), "description": "the ledger's clock: the instant of its latest write"},
+            "ended": {
+                **listed(_ended(), MOST_ENDED),
+                "description": "what was held and may not be in the books yet; empty where nobody meters",
+            },
         },
         required=("mode",),
     )
@@ -152,19 +159,33 @@ def pool_settings() -> Schema:
 # --- parts of ours ----------------------------------------------------------------------------
 
 
-def _entry() -> Schema:
+def _held() -> dict[str, Schema]:
+    """Who has which seats, and since when."""
     seat = record(
         {"uuid": text(63), "gpuMilli": {**whole(), "maximum": 1000}, "memoryBytes": whole()},
         required=("uuid", "gpuMilli", "memoryBytes"),
     )
+    return {
+        "uid": text(253),
+        "namespace": text(63),
+        "pod": text(253),
+        "container": text(63),
+        "cards": {**listed(seat, MOST_CARDS), "minItems": 1},
+        "tenant": text(63),
+        "account": text(253),
+        "heldNs": whole(),
+    }
+
+
+def _ended() -> Schema:
+    held = _held()
+    return record({**held, "endedNs": whole()}, required=(*held, "endedNs"))
+
+
+def _entry() -> Schema:
     return record(
         {
-            "uid": text(253),
-            "namespace": text(63),
-            "pod": text(253),
-            "container": text(63),
-            "cards": {**listed(seat, MOST_CARDS), "minItems": 1},
-            "tenant": text(63),
+            **_held(),
             "sharing": words(Sharing),
             "priority": {"type": "integer", "format": "int32"},
             "gang": text(253),

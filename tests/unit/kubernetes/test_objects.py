@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.needs import Nearby, Port, Selector
 from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Others, SlotUse
 from gpupool.kubernetes.schemas import crds
+from gpupool.kubernetes.stretches import over_at
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
@@ -14,7 +16,7 @@ from tests.support.kube_builders import gpu_node
 
 ENTRY = Entry(
     "u1", "team", "a", "main", (Seat("GPU-0", 300, 1 << 30),), "team", Sharing.BURST, -10, "team/train", "u9/main",
-    EntryState.ACTIVE, 7,
+    EntryState.ACTIVE, 7, "default", 5,
 )  # fmt: skip
 
 
@@ -48,6 +50,9 @@ def test_entries_are_read_back() -> None:
 
 def test_all_that_is_written_fits_the_definition() -> None:
     check(ENTRY.to_json(), schema("spec.allocations.[]"))
+    ended = over_at(ENTRY, 9)
+    check(ended.to_json(), schema("spec.ended.[]"))
+    assert Ended.from_json(ended.to_json()) == ended
     check(Card("GPU-0", 0, "L40S", 1, "NVIDIA L40S", Health.OK, "fine", True).to_json(), schema("status.cards.[]"))
     check(SlotUse("u1", "main", "s1", 3, True).to_json(), schema("status.slots.[]"))
     rule = Nearby("zone", Selector((("app", "In", ("x",)),)), ("team",), Selector())
