@@ -17,7 +17,7 @@ from tests.support.kube_faults.rows import ROWS
 
 NAME = "kubernetes-faults"
 ROUNDS = 1_000
-PER_RIG = 250
+PER_RIG = 100
 """Rounds on one control plane before the next one is started."""
 
 
