@@ -210,7 +210,7 @@ class Controller:
         self._tenant_status.note(self.pool)
         self._lookups.note()
         full = len(plan.placements) >= BATCH
-        more = bool(plan.placements) and (full or stale or self._again)
+        more = stale or (bool(plan.placements) and (full or self._again))
         self.reasons.note(plan, self._crowded | self._removing.refused, more)
         return more
 

@@ -113,16 +113,22 @@ class Load:
                 self._member(gang)
 
     def delete(self, pod: Object, how: str = "") -> None:
-        """As people do, or by force."""
+        """As people do, or by force; or it ends by itself, where it runs."""
         name = pod["metadata"]["name"]
-        how = how or self._chance.choice(["asked", "asked", "forced"])
-        said = self._try(lambda: self._admin.delete(_delete(f"{self._path}/{name}", how)))
-        if said:
+        how = how or self._chance.choice(["asked", "asked", "forced", "ended"])
+        if how == "ended" and not pod["spec"].get("nodeName"):
+            how = "asked"
+        if self._try(lambda: self._end(name, how)):
             self.deleted[how] += 1
         gang = self.gang_of(name)
         if gang is not None:
             gang.members.discard(name)
             gang.touched = True
+
+    def _end(self, name: str, how: str) -> Object:
+        if how == "ended":
+            return self._admin.merge(f"{self._path}/{name}/status", {"status": {"phase": "Succeeded"}})
+        return self._admin.delete(_delete(f"{self._path}/{name}", how))
 
     def delete_quietly(self, name: str) -> None:
         """It has had its cards; nothing is made in its place."""

@@ -46,6 +46,8 @@ def _of_pod(pod: Pod, entries: list[tuple[str, Entry]], half: bool) -> list[str]
         return [f"{name} cannot be read: {pod.problem}"]
     if pod.deleting:
         return [f"{name} is deleted and still there"]
+    if pod.ended:
+        return [f"{name} has ended and holds cards"] if entries else []
     if not pod.gated and len(entries) != len(pod.asks):
         return [f"{name} was let go and has {len(entries)} of {len(pod.asks)} entries"]
     if not pod.gated and not pod.node:

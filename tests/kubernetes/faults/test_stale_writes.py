@@ -1,0 +1,58 @@
+"""A ledger that somebody else wrote in between: the round is begun anew at once, not when something happens again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.connection import from_kubeconfig
+from gpupool.kubernetes.controller import Controller
+from tests.support.cluster.api import Api
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster_pool import ClusterPool, fresh
+from tests.support.kube_builders import pod
+
+NODE = "stale-00000"
+MANAGED = f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue"
+
+
+@pytest.fixture(scope="module")
+def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    with ClusterPool(cluster, tmp_path_factory.mktemp("stale")) as made:
+        made.adopt(cluster.simulate_nodes(1, prefix="stale"), 1)
+        yield made
+
+
+def note_all(controller: Controller, admin: Api) -> None:
+    """What its watches would tell, now and no later."""
+    controller._note_node(admin.get(f"/api/v1/nodes/{NODE}"), False)
+    controller._note_ledger(admin.get(f"{ledger.NODES}/{NODE}"), False)
+    for one in admin.get(MANAGED)["items"]:
+        controller._note_pod(one, False)
+
+
+def test_a_release_of_cards_that_met_another_writer_is_written_in_the_next_round(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    """Nobody waits for these cards and nothing else happens: only the round itself knows that it is not done."""
+
+    async def rounds() -> list[bool]:
+        async with KubeApi(from_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+            controller = Controller(api, time.time_ns)
+            made = admin.create(pods_path, fresh(pod("one", namespace=pods_path.split("/")[4])))
+            note_all(controller, admin)
+            await controller.round()
+            assert [entry["pod"] for entry in pool.entries()[NODE]] == ["one"]
+            admin.delete(f"{pods_path}/one?gracePeriodSeconds=0")
+            controller._note_pod(made, True)
+            admin.merge(f"{ledger.NODES}/{NODE}", {"spec": {"mode": "whole"}})
+            return [await controller.round(), await controller.round()]
+
+    met, written = asyncio.run(rounds())
+    assert (met, written) == (True, False)
+    assert [entry["state"] for entry in pool.entries()[NODE]] in (["draining"], [])
