@@ -272,13 +272,17 @@ class Controller:
         self.counts.ledger_writes += 1
         if now is None:
             self.counts.ledger_conflicts += 1
-            now = await ledger.read(self.api, node.name)
-            self.pool.note_ledger(node.name, now)
+            self.pool.unsettled.add(node.name)
+            self._heard(node, await ledger.read(self.api, node.name))
             return False
-        known = self.pool.ledgers.get(node.name)
-        if known is None or known.version < now.version:  # else the watch told it, and maybe what came after it
-            self.pool.note_ledger(node.name, now)
+        self._heard(node, now)
         return True
+
+    def _heard(self, node: GpuNode, now: GpuNode | None) -> None:
+        """An answer about a ledger, unless the watch has told more by now: a newer one, another, or that it is gone."""
+        known = self.pool.ledgers.get(node.name)
+        if known is not None and node.version <= known.version and (now is None or known.version < now.version):
+            self.pool.note_ledger(node.name, now)
 
     async def _capacities(self) -> None:
         """Nodes that do not say what they have of ours."""
@@ -288,4 +292,7 @@ class Controller:
 
     async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
         self.counts.capacity_writes += 1
-        self._note_node(await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted)), False)
+        known = self.pool.hosts.get(name)
+        now = await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted))
+        if known is not None and self.pool.hosts.get(name) is known:  # else the watch told it, or that it is gone
+            self._note_node(now, False)

@@ -58,7 +58,7 @@ class Trap:
     number: int = 1
     after: bool = False
     holds: bool = False
-    """The write is not lost, but waits at the door until `let_pass`."""
+    """Nothing is lost: the write, or its answer, waits at the door until `let_pass`."""
     sprung: threading.Event = field(default_factory=threading.Event)
 
     def is_it(self, kind: str) -> bool:
@@ -127,9 +127,12 @@ class Door:
             async with self._house.ask(request, body) as answer:
                 self.answers[kind, answer.status] += 1
                 if trap is not None and trap.after:
-                    await answer.read()
+                    said = await answer.read()
                     trap.go()
-                    return _hung_up(request)
+                    if not trap.holds:
+                        return _hung_up(request)
+                    await self._pass_on.wait()
+                    return web.Response(status=answer.status, headers=_kept(answer.headers), body=said)
                 return await _told(request, answer)
         except aiohttp.ClientError:
             return _hung_up(request)
