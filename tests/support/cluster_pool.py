@@ -71,9 +71,6 @@ class ClusterPool:
 
     def start_webhook(self, dialects: str = "all") -> None:
         """And have the API server ask it, where this machine's address reaches it."""
-        port = free_port()
-        self.webhook_port = port
-        self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
         self._webhook_dialects = dialects
         self.begin_webhook()
         path = install.path_of(install.webhook())
@@ -81,13 +78,15 @@ class ClusterPool:
         assert trusted
 
     def begin_webhook(self) -> None:
-        """Its process, where the configuration says; until it listens."""
+        """Its process, at a port of its own: the last one may be somebody else's by now. Until it listens."""
+        port = self.webhook_port = free_port()
+        self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
         words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
         said = json.dumps({"dialects": self._webhook_dialects.split(",")})
-        words += ["webhook", "--listen", f"127.0.0.1:{self.webhook_port}", "--settings", said]
+        words += ["webhook", "--listen", f"127.0.0.1:{port}", "--settings", said]
         with open(self.place / "webhook.log", "ab") as log:
             self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.until(lambda: answers(self.webhook_port), "an admission that listens")
+        self.until(lambda: answers(port), "an admission that listens")
 
     def kill_webhook(self) -> None:
         """kill -9."""

@@ -135,18 +135,17 @@ class Campaign:
         self.counts.seconds += time.monotonic() - began
 
     def _ended(self) -> list[str]:
-        """Who is still there, after those that run were ended; gangs when all their members run."""
+        """Who is still there, after those that run were ended; a gang as soon as it runs, who waits for it first."""
         self.load.complete()
         there = self.load.pods()
         bound = {one["metadata"]["name"] for one in there if one["spec"].get("nodeName")}
+        for gang in [gang for gang in self.load.gangs.values() if len(gang.members & bound) >= gang.minimum]:
+            for name in sorted(gang.members, key=lambda name: name in bound):
+                self.load.delete_quietly(name)
+            del self.load.gangs[gang.name]
         for one in there:
             name = one["metadata"]["name"]
-            gang = self.load.gang_of(name)
-            if gang is not None and gang.members <= bound:
-                for member in gang.members:
-                    self.load.delete_quietly(member)
-                del self.load.gangs[gang.name]
-            elif gang is None and name in bound and not one["metadata"].get("deletionTimestamp"):
+            if name in bound and self.load.gang_of(name) is None and not one["metadata"].get("deletionTimestamp"):
                 self.load.delete_quietly(name)
         return [f"{one['metadata']['name']}: {one['status'].get('conditions')}" for one in there]
 
