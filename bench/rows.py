@@ -16,8 +16,8 @@ UNKNOWN = "--"
 class Row:
     """One figure. `ours` and `peer` are in `unit`; smaller is better when `limit_ratio` is an upper limit.
 
-    `limit_ratio` bounds ours/peer from above, `limit` bounds ours itself from above, `limit_apart` how
-    far ours may be from the peer's either way; each may be absent. `command`
+    `limit_ratio` bounds ours/peer from above and `least_ratio` from below, `limit` bounds ours itself from above,
+    `limit_apart` how far ours may be from the peer's either way; each may be absent. `command`
     is what was typed for ours, `peer_command` for the peer; the samples are kept so that a median can be doubted.
     """
 
@@ -28,6 +28,7 @@ class Row:
     peer: float | None = None
     peer_command: str = ""
     limit_ratio: float | None = None
+    least_ratio: float | None = None
     limit: float | None = None
     limit_apart: float | None = None
     samples: tuple[float, ...] = ()
@@ -47,6 +48,8 @@ class Row:
             checks.append(self.ours <= self.limit)
         if self.limit_ratio is not None and self.ratio is not None:
             checks.append(self.ratio <= self.limit_ratio)
+        if self.least_ratio is not None and self.ratio is not None:
+            checks.append(self.ratio >= self.least_ratio)
         if self.limit_apart is not None and self.peer is not None:
             checks.append(abs(self.ours - self.peer) <= self.limit_apart)
         return all(checks) if checks else None
@@ -93,6 +96,7 @@ def _cells(row: Row) -> tuple[str, str, str, str, str, str]:
 
 def _limit(row: Row) -> str:
     parts = [] if row.limit_ratio is None else [f"{row.limit_ratio:g}x"]
+    parts += [] if row.least_ratio is None else [f">={row.least_ratio:g}x"]
     parts += [] if row.limit is None else [_quantity(row.limit, row.unit)]
     parts += [] if row.limit_apart is None else [f"±{_quantity(row.limit_apart, row.unit)}"]
     return " and ".join(parts) or UNKNOWN

@@ -184,10 +184,10 @@ async def on(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
 # --- pods -------------------------------------------------------------------------------------
 
 
-def gated(name: str, **more: Any) -> Object:
-    """As admission leaves a pod that asks for a tenth of a card."""
+def gated(name: str, containers: Mapping[str, Any] | None = None, **more: Any) -> Object:
+    """As admission leaves a pod that asks for a tenth of a card, or for what is given."""
     spec = {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, **more.pop("spec", {})}
-    return fresh(kube_builders.pod(name, {"main": SHARE}, spec=spec, **more))
+    return fresh(kube_builders.pod(name, dict(containers or {"main": SHARE}), spec=spec, **more))
 
 
 def plain(name: str) -> Object:

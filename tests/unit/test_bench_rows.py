@@ -26,6 +26,13 @@ def test_our_own_limit_is_checked_without_a_peer() -> None:
     assert table([row]).splitlines()[1].split() == ["idle", "151", "MiB", "--", "--", "150", "MiB", "MISSED"]
 
 
+def test_a_rate_that_must_not_fall_below_a_share_of_the_peers_is_checked_from_below() -> None:
+    rows = [Row("binds", "/s", ours=ours, peer=100, command="bench", least_ratio=0.6) for ours in (60, 59)]
+    assert [row.holds for row in rows] == [True, False]
+    assert ">=0.6x" in table(rows)
+    assert Row("binds", "/s", ours=60, command="bench", least_ratio=0.6).holds is None
+
+
 def test_how_far_apart_two_figures_are_is_checked_either_way() -> None:
     rows = [Row("fgd", "%", ours=ours, peer=95, command="simulate", limit_apart=0.25) for ours in (95.25, 94.75, 94.7)]
     assert [row.holds for row in rows] == [True, True, False]

@@ -19,9 +19,12 @@ import aiohttp
 from gpupool.base.errors import ApiRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.connection import Connection
 
+JSON = "application/json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""An answer without what the object says, where that is known anyway."""
 ANSWER_SECONDS = 30.0
 WATCH_SECONDS = 300
 """A watch is asked to end after that long and begun again, so that a connection that died silently is noticed."""
@@ -62,8 +65,8 @@ class KubeApi:
     async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return await self.request("POST", path, body)
 
-    async def patch(self, path: str, body: Any, kind: str = MERGE) -> dict[str, Any]:
-        return await self.request("PATCH", path, body, kind=kind)
+    async def patch(self, path: str, body: Any, kind: str = MERGE, accept: str = JSON) -> dict[str, Any]:
+        return await self.request("PATCH", path, body, kind=kind, accept=accept)
 
     async def delete(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return await self.request("DELETE", path, body)
@@ -74,24 +77,27 @@ class KubeApi:
         path: str,
         body: Any = None,
         *,
-        kind: str = "application/json",
+        kind: str = JSON,
+        accept: str = JSON,
         query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer. Raises ApiRefused where the server says no, Unavailable where it cannot be reached or is busy."""
-        found: dict[str, Any] = json.loads(await self._ask(method, path, body, kind, query))
+        found: dict[str, Any] = json.loads(await self._ask(method, path, body, kind, accept, query))
         return found
 
     async def text(self, path: str) -> str:
         """What a path answers that is no object, such as another program's behind a pod's proxy. Raises the same."""
-        return (await self._ask("GET", path, None, "text/plain", None)).decode("utf-8", "replace")
+        return (await self._ask("GET", path, None, "text/plain", "*/*", None)).decode("utf-8", "replace")
 
-    async def _ask(self, method: str, path: str, body: Any, kind: str, query: Mapping[str, str] | None) -> bytes:
+    async def _ask(
+        self, method: str, path: str, body: Any, kind: str, accept: str, query: Mapping[str, str] | None
+    ) -> bytes:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         self.requests += 1
         try:
             async with self._session.request(
-                method, path, data=data, params=dict(query or {}), headers=self._headers(kind), timeout=timeout
+                method, path, data=data, params=dict(query or {}), headers=self._headers(kind, accept), timeout=timeout
             ) as answer:
                 text = await answer.read()
                 if answer.status == 401:
@@ -139,9 +145,9 @@ class KubeApi:
         assert self._http is not None, "used outside of its block"
         return self._http
 
-    def _headers(self, kind: str = "application/json") -> dict[str, str]:
+    def _headers(self, kind: str = JSON, accept: str = JSON) -> dict[str, str]:
         bearer = self.connection.bearer()
-        return {"Content-Type": kind, **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+        return {"Content-Type": kind, "Accept": accept, **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

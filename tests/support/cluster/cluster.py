@@ -47,6 +47,10 @@ class Cluster:
     def access(self) -> Access:
         return Access(self.admin(), self.directory, self.authority)
 
+    def program(self, name: str) -> Path:
+        """One of those that were built."""
+        return self._bin_dir / name
+
     @property
     def kubeconfig(self) -> Path:
         """The administrator's, for kubectl and other clients."""

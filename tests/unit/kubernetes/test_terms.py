@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
 from gpupool.kubernetes.terms import pinned, release
@@ -46,7 +48,13 @@ def test_gates_of_others_stay_and_ours_goes() -> None:
     gates = [{"name": "other.example/gate"}, {"name": names.GATE}]
     pod = {"metadata": {"resourceVersion": "7"}, "spec": {"schedulingGates": gates}}
     patch = release(pod, "n1", {names.PLACED: "n1"})
-    assert patch["metadata"] == {"resourceVersion": "7", "annotations": {names.PLACED: "n1"}}
+    assert patch["metadata"].items() >= {"resourceVersion": "7", "annotations": {names.PLACED: "n1"}}.items()
     assert patch["spec"]["schedulingGates"] == [{"name": "other.example/gate"}]
     alone = {**pod, "spec": {"schedulingGates": gates[1:]}}
     assert release(alone, "n1", {})["spec"]["schedulingGates"] is None
+
+
+@pytest.mark.parametrize(("operation", "kept"), [("Update", False), ("Apply", True)])
+def test_who_wrote_which_field_is_kept_where_somebody_applied_the_pod(operation: str, kept: bool) -> None:
+    meta = {"resourceVersion": "7", "managedFields": [{"manager": "m", "operation": operation}]}
+    assert ("managedFields" not in release({"metadata": meta, "spec": {}}, "n1", {})["metadata"]) is kept
