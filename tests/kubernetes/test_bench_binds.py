@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.kubernetes import asking, gangs, many
 from bench.kubernetes.binds import Way, measure
 from bench.kubernetes.rig import PODS, BenchPool, gated, on, plain
+from bench.kubernetes.sizes import Sizes
 from tests.support.cluster.cluster import Cluster
 
 FEW = 20
@@ -50,5 +52,24 @@ def test_each_way_binds_every_pod_and_a_release_is_one_patch(cluster: Cluster, t
             assert found.bound_per_second > 0
             await pool.clear()
             assert (await pool.api.get(PODS))["items"] == []
+
+    asyncio.run(run())
+
+
+def test_admission_a_gang_and_a_restart_are_measured_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
+    async def run() -> None:
+        sizes = Sizes(asks=3, gang=NODES, many_nodes=NODES, many_pods=FEW)
+        async with few_nodes(cluster, tmp_path) as pool:
+            rows = [*await asking.rows(pool, sizes), *await gangs.rows(pool, sizes), *await many.rows(pool, sizes)]
+            found = {row.figure.rpartition(": ")[2]: row for row in rows}
+            for by in ("webhook", "policy"):
+                row = found[f"admission by the {by}, p50"]
+                assert (len(row.samples), len(row.peer_samples), row.limit_ratio) == (3, 3, 2.0)
+            assert found["last gate after the first"].ours >= 0
+            assert len(found["why a pod waits, after its creation"].samples) == gangs.ROUNDS
+            assert found["PATCH pods a pod"].ours == found["POST pods/binding a pod"].ours == 1
+            assert found["PATCH pods/status a pod"].ours == 0
+            assert found["agents' PATCH gpunodes/status a pod"].ours > 0
+            assert found["restart to first decision"].ours > 0
 
     asyncio.run(run())
