@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from gpupool.base.errors import ApiRefused
+from gpupool.base.errors import ApiRefused, Unavailable
 from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.watch import keep
@@ -76,6 +76,8 @@ class Agents:
                 self.writes += 1
                 try:
                     await self._api.patch(f"{ledger.NODES}/{name}/status", {"status": wanted})
+                except Unavailable:
+                    self._look(name)
                 except ApiRefused as refusal:
                     if not refusal.gone:
                         raise

@@ -118,11 +118,13 @@ class BenchPool:
         try:
             await emptied(self.api)
             await until(self._nothing_held, "empty ledgers", every=0.2)
+            assert not running.done(), f"the agents ended: {running}"
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
     async def _nothing_held(self) -> bool:
+        assert self.pool.running, self.pool.log()
         items, _ = await self.api.list(ledger.NODES)
         return not any(item["spec"].get("allocations") for item in items)
 
