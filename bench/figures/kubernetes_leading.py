@@ -14,7 +14,7 @@ from tests.support.cluster_pool import ClusterPool
 from tests.support.kube_faults.replicas import Replica, Replicas, doors_of
 
 NAME = "kubernetes-leading"
-TIMES = 5
+TIMES = 3
 WAIT_SECONDS = 60.0
 
 
