@@ -64,6 +64,7 @@ def values(cluster: Cluster, node: RealNode, place: Path) -> Path:
         "sim": "4xL40S",
         "kubeletDir": str(node.kubelet_root),
         "cdiDir": str(node.cdi),
+        "hostPropagation": "None",  # the machine may have a root that is no shared mount
         "stateDir": str(cluster.directory / "gpupool-state"),
         "runDir": str(cluster.directory / "gpupool-run"),
     }
