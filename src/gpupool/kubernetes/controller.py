@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import bookkeeping, capacities, fitting, gangs, ledger, names, placing
+from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing
 from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.failing import Failing
@@ -31,6 +32,8 @@ from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.releasing import Releases
 from gpupool.kubernetes.removing import Removing
+from gpupool.kubernetes.reservation_status import ReservationStatus
+from gpupool.kubernetes.reservations import RESERVATIONS, Reservations
 from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
 from gpupool.kubernetes.settings_status import SettingsStatus
 from gpupool.kubernetes.stuck import Stuck
@@ -50,6 +53,7 @@ SOON_SECONDS = 0.5
 LOOK_SECONDS = 60.0
 """While pods wait, time alone can give one its turn."""
 PODS = "/api/v1/pods"
+LISTS = ("nodes", "ledgers", "tenants", "reservations", "settings", "pods")
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +79,8 @@ class Controller:
             api, self.pool, self.counts, self.events, self._take_pod, self.reasons.refused, lambda: self._wake.set()
         )
         self.tenants = Tenants()
+        self.reservations = Reservations(time.monotonic)
+        self._reservation_status = ReservationStatus(api, self.reservations, now_ns)
         self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
         self._board: Board | None = None
         self._crowded: dict[str, str] = {}
@@ -83,9 +89,10 @@ class Controller:
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
         self._failing = Failing(time.monotonic)
+        self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
-        self._lists = {name: asyncio.Event() for name in ("nodes", "ledgers", "tenants", "settings", "pods")}
+        self._lists = {name: asyncio.Event() for name in LISTS}
         self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
     async def run(self) -> None:
@@ -98,12 +105,14 @@ class Controller:
             tasks.create_task(
                 keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
             )
+            tasks.create_task(keep(self.api, RESERVATIONS, self._note_reservation, self._lists["reservations"].set))
             tasks.create_task(self._rounds())
             tasks.create_task(self._releases.run())
             tasks.create_task(self.reasons.run())
             tasks.create_task(self.events.run())
             tasks.create_task(self._lookups.run())
             tasks.create_task(self._tenant_status.run())
+            tasks.create_task(self._reservation_status.run())
             tasks.create_task(self._settings_status.run())
 
     async def _rounds(self) -> None:
@@ -132,6 +141,7 @@ class Controller:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
             looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
             looks += [self._failing.next_look(), self._removing.next_look()]
+            looks.append(self.reservations.next_look(self._now_ns()))
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()
         except TimeoutError:
@@ -160,6 +170,10 @@ class Controller:
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
         if self.tenants.note(found, gone):
+            self._wake.set()
+
+    def _note_reservation(self, found: dict[str, Any], gone: bool) -> None:
+        if self.reservations.note(found, gone):
             self._wake.set()
 
     def _note_tenants_listed(self) -> None:
@@ -201,16 +215,17 @@ class Controller:
             self.pool.note_tenants(self.tenants.tree)
             self._settings_status.note_size()
         self.pool.end_wills()
+        self.reservations.settle(self.pool, self._now_ns())
         plan = self._plan()
-        await self._capacities()
+        await self._capacities.write()
         stale = await self._write(plan)
         self._releases.look()
         await self._removing.evict()
         await self._removing.replace()
         self._tenant_status.note(self.pool)
+        self._reservation_status.note()
         self._lookups.note()
-        full = len(plan.placements) >= BATCH
-        more = stale or (bool(plan.placements) and (full or self._again))
+        more = stale or (bool(plan.placements) and (len(plan.placements) >= BATCH or self._again))
         self.reasons.note(plan, self._crowded | self._removing.refused, more)
         return more
 
@@ -283,16 +298,3 @@ class Controller:
         known = self.pool.ledgers.get(node.name)
         if known is not None and node.version <= known.version and (now is None or known.version < now.version):
             self.pool.note_ledger(node.name, now)
-
-    async def _capacities(self) -> None:
-        """Nodes that do not say what they have of ours."""
-        known = {name: self.pool.hosts[name] for name in sorted(self.pool.unsettled) if name in self.pool.hosts}
-        wanted = {name: capacities.wanted(self.pool.ledgers.get(name)) for name in known}
-        await together([self._tell(name, wanted[name]) for name in known if wanted[name] != known[name].has])
-
-    async def _tell(self, name: str, wanted: tuple[tuple[str, int], ...]) -> None:
-        self.counts.capacity_writes += 1
-        known = self.pool.hosts.get(name)
-        now = await self.api.patch(f"/api/v1/nodes/{name}/status", capacities.patch(wanted))
-        if known is not None and self.pool.hosts.get(name) is known:  # else the watch told it, or that it is gone
-            self._note_node(now, False)

@@ -80,7 +80,8 @@ def waiting_gang(
         return None
     age = min(pod.created_ns for pod in everybody)
     priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
-    key = ClassKey(tenant, priority, next(root.roles()).shape, first.max_seconds, name, preemptible=preemptible)
+    shape, reservation = next(root.roles()).shape, first.reservation or None
+    key = ClassKey(tenant, priority, shape, first.max_seconds, name, reservation, preemptible)
     return Waiting(
         key.tenant,
         key.priority,
@@ -91,6 +92,7 @@ def waiting_gang(
         (age,) * len(heads),
         seconds=key.seconds,
         gang=Gang(name, root, members),
+        reservation=key.reservation,
         preemptible=key.preemptible,
     )
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import TypeVar
 
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.queue import Present
+
+T = TypeVar("T")
 
 
 class Members:
@@ -48,3 +51,11 @@ def entries(node: GpuNode | None) -> tuple[Entry, ...]:
 def uids(node: GpuNode | None) -> set[str]:
     """Of pods, and members to come, that stand there."""
     return {entry.uid for entry in entries(node)}
+
+
+def put(into: dict[str, T], name: str, value: T | None) -> None:
+    """Under that name; None: not any more."""
+    if value is None:
+        into.pop(name, None)
+    else:
+        into[name] = value

@@ -24,6 +24,8 @@ TOTALS: Final = (SLOT, GPU_MILLI, MEMORY)
 
 CLAIM: Final = native.CLAIM
 TYPED: Final = native.TYPED
+RESERVATION: Final = f"{GROUP}/reservation"
+"""Label of a pod that may use what this Reservation of its tenant holds."""
 PLACED: Final = f"{GROUP}/placed"
 """Annotation: the cards, for people to read. Nobody believes it."""
 METERED: Final = f"{GROUP}/metered"

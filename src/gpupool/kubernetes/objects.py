@@ -71,6 +71,8 @@ class Entry:
     """The service account of its pod, for the books."""
     held_ns: int = 0
     """Since when these seats are held, by the ledger's own clock; 0: not written yet."""
+    reservation: str = ""
+    """The reservation that its pod named."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,6 +93,7 @@ class Entry:
             "generation": self.generation,
         }
         more = {"gang": self.gang, "leavingFor": self.leaving_for, "account": self.account, "heldNs": self.held_ns}
+        more["reservation"] = self.reservation
         return {**found, **{name: value for name, value in more.items() if value}}
 
     @classmethod
@@ -106,6 +109,7 @@ class Entry:
             priority=read.get("priority", 0),
             gang=read.get("gang", ""),
             leaving_for=read.get("leavingFor", ""),
+            reservation=read.get("reservation", ""),
             state=EntryState(read["state"]),
             generation=read["generation"],
             account=read.get("account", ""),

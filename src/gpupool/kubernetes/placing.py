@@ -39,6 +39,7 @@ def _entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tenant: st
         priority=pod.priority,
         gang=pod.gang,
         account=pod.account,
+        reservation=pod.reservation,
     )
 
 

@@ -75,6 +75,8 @@ class Pod:
     gang: str = ""
     gang_size: int = 0
     gang_minimum: int = 0
+    reservation: str = ""
+    """The reservation that it names: its tenant's, if there is one."""
     needs: Needs = NOTHING
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Of one that is not bound yet."""
@@ -119,6 +121,7 @@ def read_pod(pod: Json) -> Pod:
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
+        reservation=(meta.get("labels") or {}).get(names.RESERVATION, ""),
         needs=needs_of(pod),
         labels=_NONE if spec.get("nodeName") else meta.get("labels") or _NONE,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping
-from typing import TypeVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from gpupool.kubernetes import gangs
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, handing_out
 from gpupool.kubernetes.leaving import Leaving
-from gpupool.kubernetes.members import Members, entries, uids
+from gpupool.kubernetes.members import Members, entries, put, uids
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
@@ -25,9 +24,8 @@ from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.running import RunningJobs
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
+from gpupool.model.reservation import Reservation
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
-
-T = TypeVar("T")
 
 
 class Pool:
@@ -43,6 +41,7 @@ class Pool:
         self.held_up: dict[str, str] = {}
         """Pods that cannot be placed anywhere yet, and why."""
         self._judged, self._around = 0, False
+        self.reservations: tuple[Reservation, ...] = ()
         self.promised: Mapping[ClassKey, Start] = {}
         self.shares, self.heirs = Shares(), Heirs(seconds, self.hosts)
         self.seated, self.unbound = set[str](), set[str]()
@@ -68,7 +67,7 @@ class Pool:
     def note_host(self, name: str, host: Host | None) -> None:
         """A Node as it is now; None: it is gone."""
         self.rules.note_host(self.hosts.get(name), host)
-        _keep(self.hosts, name, host)
+        put(self.hosts, name, host)
         self._touch(name)
 
     def note_ledger(self, name: str, node: GpuNode | None) -> bool:
@@ -76,7 +75,7 @@ class Pool:
         before = self.ledgers.get(name)
         if node is not None and before is not None and node.version < before.version:
             return False
-        _keep(self.ledgers, name, node)
+        put(self.ledgers, name, node)
         had, has = uids(before), uids(node)
         for uid in had - has:
             if self._entered.get(uid) == name:
@@ -104,7 +103,7 @@ class Pool:
         before = self.pods.get(uid)
         if pod is None and before is not None and before.gang:
             self._members.note_over(before.gang, uid, gone=True)
-        _keep(self.pods, uid, pod)
+        put(self.pods, uid, pod)
         self._settle(uid)
         if pod is None and before is not None and uid in self.heirs:
             siblings = [one for one in self.pods.values() if one.owner == before.owner and one.uid in self.queue]
@@ -232,6 +231,7 @@ class Pool:
             waiting,
             self.policy,
             self._running.all(),
+            self.reservations,
             promised=self.promised,
             cohorts=self.shares.tree.cohorts,
             owed=self._leaving.owed(),
@@ -291,10 +291,3 @@ class Pool:
         use = used(ledger.others, ours)
         marks = {label: "" for rule, label in self.queue.marks.items() if self.rules.admits(rule, host, use)}
         return Site(host, ledger, use, marks)
-
-
-def _keep(into: dict[str, T], name: str, value: T | None) -> None:
-    if value is None:
-        into.pop(name, None)
-    else:
-        into[name] = value

@@ -59,7 +59,8 @@ class PodQueue:
             self._tenant[pod.gang], self._key[pod.uid] = tenant, pod.gang
             return
         name = pod.uid if len(pod.asks) > 1 else ""
-        key = ClassKey(tenant, pod.priority, self.shapes(pod)[0], pod.max_seconds, name, preemptible=pod.preemptible)
+        shape, reservation = self.shapes(pod)[0], pod.reservation or None
+        key = ClassKey(tenant, pod.priority, shape, pod.max_seconds, name, reservation, pod.preemptible)
         self._queue.setdefault(key, {})[pod.uid] = pod
         self._key[pod.uid] = key
         self._sorted.discard(key)
@@ -132,6 +133,7 @@ class PodQueue:
             ages,
             seconds=key.seconds,
             gang=gang,
+            reservation=key.reservation,
             preemptible=key.preemptible,
         )
 

@@ -53,6 +53,7 @@ def _running(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> Running 
         preemptible=pod is not None and pod.preemptible and not leaving,
         gang=entry.gang,
         leaving_for=entry.leaving_for,
+        reservation=entry.reservation or None,
     )
 
 

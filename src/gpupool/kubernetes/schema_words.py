@@ -74,3 +74,16 @@ def whole(most: int | None = None) -> Schema:
 
 def quantity() -> Schema:
     return {"x-kubernetes-int-or-string": True}
+
+
+def condition() -> Schema:
+    return record(
+        {
+            "type": text(63),
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "reason": text(63),
+            "message": text(1024),
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+        },
+        required=("type", "status"),
+    )

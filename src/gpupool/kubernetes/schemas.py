@@ -9,7 +9,8 @@ from __future__ import annotations
 from gpupool.base.errors import BadOption
 from gpupool.kubernetes import settings
 from gpupool.kubernetes.objects import EntryState, Mode
-from gpupool.kubernetes.schema_words import Schema, definition, listed, quantity, record, text, whole, words
+from gpupool.kubernetes.reservation_schema import reservation
+from gpupool.kubernetes.schema_words import Schema, condition, definition, listed, quantity, record, text, whole, words
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
 from gpupool.scheduling.policies import POLICIES
@@ -22,7 +23,7 @@ MOST_ENDED = 2 * MOST_ENTRIES
 
 def crds() -> list[Schema]:
     """Every definition, in the order in which they are installed."""
-    return [gpu_node(), tenant(), pool_settings()]
+    return [gpu_node(), tenant(), reservation(), pool_settings()]
 
 
 def gpu_node() -> Schema:
@@ -48,7 +49,7 @@ def gpu_node() -> Schema:
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": text(64),
-            "conditions": listed(_condition(), 8, keys=("type",)),
+            "conditions": listed(condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -89,7 +90,7 @@ def tenant() -> Schema:
             "held": {"type": "object", "additionalProperties": quantity()},
             "waiting": whole(),
             "inForce": record(parts),
-            "conditions": listed(_condition(), 8, keys=("type",)),
+            "conditions": listed(condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -139,7 +140,7 @@ def pool_settings() -> Schema:
             "observedGeneration": whole(),
             "inUse": record(parts),
             "admits": _admits(),
-            "conditions": listed(_condition(), 8, keys=("type",)),
+            "conditions": listed(condition(), 8, keys=("type",)),
         }
     )
     columns = (
@@ -190,6 +191,7 @@ def _entry() -> Schema:
             "priority": {"type": "integer", "format": "int32"},
             "gang": text(253),
             "leavingFor": text(320),
+            "reservation": text(63),
             "state": words(EntryState),
             "generation": {**whole(), "minimum": 1},
         },
@@ -251,16 +253,3 @@ def _admits() -> Schema:
     cards = listed(record({"count": whole(), "memoryBytes": whole()}), MOST_CARDS)
     found = record({"cards": cards, "limits": {"type": "object", "additionalProperties": limit}})
     return {**found, "description": "by what the API server itself admits plain native pods"}
-
-
-def _condition() -> Schema:
-    return record(
-        {
-            "type": text(63),
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "reason": text(63),
-            "message": text(1024),
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-        },
-        required=("type", "status"),
-    )
