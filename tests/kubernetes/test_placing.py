@@ -193,3 +193,51 @@ def _tenant(pool: ClusterPool, pods_path: str) -> Api:
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create", "patch", "update", "delete"]}
     access.service_account(namespace, "tenant", [rule])
     return access.client(access.token(namespace, "tenant"))
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+
+def test_a_pod_whose_release_somebody_forbids_says_so_and_goes_once_it_is_allowed(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    """Another's admission sees our patch as an update by us; what it says is all that people have to go by."""
+    rule = {"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    gates = "size({}.spec.?schedulingGates.orValue([]))"
+    kept = f"{gates.format('object')} == {gates.format('oldObject')}"
+    spec: Object = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "mine", "expression": "object.metadata.name == 'forbidden'"}],
+        "validations": [{"expression": kept, "message": "gates are security's"}],
+    }
+    named: Object = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "of-others"}}
+    admin.apply(f"{POLICIES}/of-others", {**named, "kind": "ValidatingAdmissionPolicy", "spec": spec})
+    binding = {"policyName": "of-others", "validationActions": ["Deny"]}
+    bindings = f"{POLICIES.removesuffix('ies')}ybindings"
+    admin.apply(f"{bindings}/of-others", {**named, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
+    try:
+        admin.until(pods_path, lambda _: _forbids(admin, pods_path))
+        create(admin, pods_path, "forbidden")
+        found = admin.until(f"{pods_path}/forbidden", lambda one: "security" in str(one["status"]))
+        assert "the release of this pod is refused" in message(found)[1]
+        assert held(pool), "its cards are kept"
+    finally:
+        admin.delete(f"{bindings}/of-others")
+        admin.delete(f"{POLICIES}/of-others")
+    admin.until(f"{pods_path}/forbidden", is_bound)
+
+
+def _forbids(admin: Api, pods_path: str) -> bool:
+    """Whether the API server knows of the policy: it takes a moment. Tried on a pod that nobody manages."""
+    bare = {"name": "p", "image": "none"}
+    gated = {"containers": [bare], "schedulingGates": [{"name": "example.com/try"}]}
+    made: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "forbidden"}, "spec": gated}
+    admin.create(pods_path, made)
+    try:
+        admin.merge(f"{pods_path}/forbidden", {"spec": {"schedulingGates": None}})
+    except RefusedError:
+        return True
+    finally:
+        admin.delete(f"{pods_path}/forbidden?gracePeriodSeconds=0")
+        admin.until_gone(f"{pods_path}/forbidden")
+    return False

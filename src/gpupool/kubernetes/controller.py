@@ -140,7 +140,7 @@ class Controller:
         try:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
             looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
-            looks += [self._failing.next_look(), self._removing.next_look()]
+            looks += [self._failing.next_look(), self._removing.next_look(), self._releases.next_look()]
             looks.append(self.reservations.next_look(self._now_ns()))
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()

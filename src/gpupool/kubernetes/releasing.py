@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -23,6 +24,8 @@ IN_FLIGHT = 16
 """On an idle machine of two cores 8 are enough; on a busy one each answer takes longer and more are needed."""
 PATIENCE_SECONDS = 0.5
 """Rounds do other things as well: they wait for releases no longer than that."""
+AGAIN_SECONDS = 10.0
+"""A release that somebody's admission refused is tried again after that: nobody tells when he would allow it."""
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +56,15 @@ class Releases:
         self._changed: dict[str, str] = {}
         """By pod the version that is known not to be its newest."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._again: dict[str, float] = {}
+        """By pod whose release was refused, when it is tried again."""
 
     def keep(self, uid: str, found: dict[str, Any] | None) -> None:
         """The pod as it is now, where it wears its gate; None: it is to be released no more."""
         if found is None:
             self._raw.pop(uid, None)
             self._changed.pop(uid, None)
+            self._again.pop(uid, None)
         else:
             self._raw[uid] = found
 
@@ -69,7 +75,13 @@ class Releases:
                 self._under_way.add(uid)
                 self._due.put_nowait(uid)
 
+    def next_look(self) -> float | None:
+        """Seconds until one that was refused is tried again; None where none was."""
+        return min(self._again.values()) - time.monotonic() if self._again else None
+
     def _may_go(self, uid: str) -> bool:
+        if self._again.get(uid, 0) > time.monotonic():
+            return False
         pod = self._pool.pods[uid]
         together = not pod.gang or len(self._pool.present(pod.gang).entered) >= pod.gang_minimum
         known = self._changed.get(uid) != pod.version
@@ -117,8 +129,11 @@ class Releases:
                 self._wake()  # what it has become may be known already
                 return
             log.warning("%s/%s has its cards and is not released: %s", pod.namespace, pod.name, error)
+            self._again[uid] = time.monotonic() + AGAIN_SECONDS
             self._refused(pod, error)
+            self._wake()  # whoever waits for the next round waits no longer than that
             return
+        self._again.pop(uid, None)
         self._counts.releases += 1
         self._events.pod(pod, "Placed", told[names.PLACED])
         known = self._pool.pods.get(uid)
