@@ -100,6 +100,20 @@ def test_native_pods_are_admitted_inside_an_api_server_that_can(helm: str) -> No
     assert not [made for made in rendered(helm) if made["kind"].startswith(KIND)]
 
 
+def test_the_meter_runs_where_it_is_asked_for_and_what_ended_is_kept_only_then(helm: str) -> None:
+    values = ("--set", "meter.enabled=true", "--set", "meter.server=https://books:8443", "--set", "meter.ca=true")
+    meter = one(helm, "Deployment", install.METER, *values)["spec"]["template"]["spec"]
+    (container,) = meter["containers"]
+    read = parts._parser().parse_args(container["args"])
+    assert (read.part, read.server, meter["serviceAccountName"]) == ("meter", "https://books:8443", install.METER)
+    (mounted,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "token"]
+    assert {str(read.token_file.parent), str(Path(read.ca_file).parent)} == {mounted}
+    for more, metered in (((), False), (values, True)):
+        controller = one(helm, "Deployment", install.CONTROLLER, *more)["spec"]["template"]["spec"]["containers"][0]
+        assert parts._parser().parse_args(controller["args"]).metered is metered
+    assert not [made for made in rendered(helm) if named(made) == ("Deployment", install.METER)]
+
+
 def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:
     values = ("--set", "agent.sim=4xL40S", "--set", "settings.preemption.enabled=false")
     controller = one(helm, "Deployment", install.CONTROLLER, *values)["spec"]["template"]["spec"]["containers"][0]

@@ -79,6 +79,8 @@ class Pool:
                 fill(connection, projects, id=tenant_id, tenant_id=tenant_id, name="default")
             for number, (tenant, name) in enumerate(PEOPLE):
                 fill(connection, users, id=10 + number, name=name, tenant_id=TENANT_IDS[tenant], role="user")
+            for table in (tenants, projects, users) if connection.dialect.name == "postgresql" else ():
+                connection.exec_driver_sql(f"SELECT setval('{table.name}_id_seq', 100)")  # ids given by hand are taken
 
     # --- cards ---------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ _ROWS = (
         nodes.c.generation.label("node_generation"),
     )
     .join(nodes, nodes.c.id == devices.c.node_id)
+    .where(nodes.c.cluster_generation.is_(None))  # what a cluster hands out is not this pool's to place on
     .order_by(nodes.c.id, devices.c.idx)
 )
 

@@ -77,7 +77,7 @@ def title(rows: Sequence[Row], more: bool = False) -> str:
 
 def largest(row: Row) -> str | None:
     """The largest share that fits now: both numbers; of a card in partition mode, the largest profile."""
-    if row["state"] != "adopted":
+    if row["state"] != "adopted" or row["cluster"]:
         return None
     if row["mix"] is not None:
         return next((name for name, places in reversed(row["fits"].items()) if places), "no partition")
@@ -151,7 +151,7 @@ COLUMNS = (
     Column("SHARES", lambda row: row["shares"], right=True),
     Column("LARGEST PLACEABLE", largest),
     Column("HEALTH", health, color=lambda row: _COLORS.get(row["health"])),
-    Column("STATE", lambda row: row["state"]),
+    Column("STATE", lambda row: f"{row['state']}, cluster" if row["cluster"] else row["state"]),
     Column("BUSY", lambda row: measured(row, "utilization_percent", "{:.0f} %"), wide=True, right=True),
     Column("USED", lambda row: mib(row["usage"].get("memory_used_bytes")), wide=True, right=True),
     Column("POWER", lambda row: measured(row, "power_watts", "{:.0f} W"), wide=True, right=True),

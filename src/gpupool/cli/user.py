@@ -15,7 +15,7 @@ from gpupool.cli.output import Column
 from gpupool.cli.parser import Parser, add_output, add_yes, one_of
 from gpupool.cli.references import segment
 
-ROLES = ("admin", "tenant-admin", "user", "viewer", "agent", "scrape")
+ROLES = ("admin", "tenant-admin", "user", "viewer", "agent", "scrape", "meter")
 NOBODY = "none"
 
 

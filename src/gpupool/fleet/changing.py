@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import StillInUse
+from gpupool.base.errors import StillInUse, WrongState
 from gpupool.fleet import spans
 from gpupool.fleet.lookup import agent_cards, name_of
 from gpupool.fleet.registration import BEFORE_LOST, Changes, compare
@@ -153,6 +153,16 @@ def refuse_used(rows: Iterable[Any]) -> None:
             shares=shares,
             devices=[name_of(row) for row in used],
         )
+
+
+def refuse_clusters(rows: Iterable[Any]) -> None:
+    """Raises WrongState for nodes, or cards, of a cluster: these are the cluster's to change."""
+    found = [
+        row for row in rows if (row.of_cluster if hasattr(row, "of_cluster") else row.cluster_generation is not None)
+    ]
+    if found:
+        named = name_of(found[0]) if hasattr(found[0], "of_cluster") else found[0].name
+        raise WrongState(f"{named} belongs to a cluster, which is only metered here", hint="kubectl gpupool adopt NODE")
 
 
 def bring(write: Write, rows: Iterable[Any], wanted: DeviceState, event: str) -> None:

@@ -30,7 +30,8 @@ def find_device(connection: sa.Connection, text: str) -> Any:
 
 
 def cards() -> sa.Select[Any]:
-    return sa.select(devices, nodes.c.name.label("node_name")).join(nodes, nodes.c.id == devices.c.node_id)
+    mark = nodes.c.cluster_generation.is_not(None).label("of_cluster")
+    return sa.select(devices, nodes.c.name.label("node_name"), mark).join(nodes, nodes.c.id == devices.c.node_id)
 
 
 def present() -> sa.ColumnElement[bool]:

@@ -18,7 +18,16 @@ import sqlalchemy as sa
 from gpupool.base.errors import BadOption, Conflict, NotFound, WrongState
 from gpupool.base.ids import check_name
 from gpupool.fleet import spans
-from gpupool.fleet.changing import bring, refuse_used, set_ready, tells_health, write_cards, write_health, write_node
+from gpupool.fleet.changing import (
+    bring,
+    refuse_clusters,
+    refuse_used,
+    set_ready,
+    tells_health,
+    write_cards,
+    write_health,
+    write_node,
+)
 from gpupool.fleet.hearing import SILENT_AFTER_SECONDS, Hearing
 from gpupool.fleet.lookup import (
     agent_cards,
@@ -61,7 +70,8 @@ class Fleet:
         """A server starts: no node counts as ready until its agent has told what became of every job."""
         with self._store.write() as write:
             write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
-            agents = {row.name: row.agent for row in write.execute(sa.select(nodes.c.name, nodes.c.agent))}
+            ours = sa.select(nodes.c.name, nodes.c.agent).where(nodes.c.cluster_generation.is_(None))
+            agents = {row.name: row.agent for row in write.execute(ours)}
         self._hearing.begin(agents, self._store.clock.now_ns())
 
     def register(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
@@ -75,6 +85,7 @@ class Fleet:
         with self._store.write() as write:
             known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
             if known is not None:
+                refuse_clusters([known])
                 self._check_agent(known, body.agent or name, principal)
             write_cards(write, write_node(write, name, known, body), body)
         self._hearing.serves(body.agent or name, name)
@@ -186,6 +197,7 @@ class Fleet:
         """Let the pool hand these cards out: all of them or none. An adopted one stays so. Raises WrongState."""
         with self._store.write() as write:
             rows = find_all(write.connection, names)
+            refuse_clusters(rows)
             missing = [name_of(row) for row in rows if row.state == DeviceState.LOST]
             if missing:
                 raise WrongState(
@@ -202,6 +214,7 @@ class Fleet:
         """
         with self._store.write() as write:
             rows = find_all(write.connection, names)
+            refuse_clusters(rows)
             if not drain:
                 refuse_used(rows)
             bring(write, [row for row in rows if row.shares], DeviceState.DRAINING, "device.draining")

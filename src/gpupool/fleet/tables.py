@@ -23,6 +23,8 @@ nodes = sa.Table(
     sa.Column("used_cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("used_host_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("used_numa", sa.JSON, nullable=False, server_default="[]", comment="of it, by NUMA node: model.numa"),
+    sa.Column("cluster_born_ns", sa.BigInteger, nullable=True, comment="of a cluster: since when its ledger is"),
+    sa.Column("cluster_generation", sa.BigInteger, nullable=True, comment="of it that was told; null: our own"),
 )
 
 devices = sa.Table(

@@ -36,7 +36,7 @@ def largest(row: Any) -> tuple[int, int]:
 
 def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bool) -> DeviceOut:
     """A card's row. `names_shown`: whether the caller may know who runs what on it outside the pool."""
-    milli, size = largest(row)
+    milli, size = (0, 0) if row.of_cluster else largest(row)
     return DeviceOut(
         name=device_name(node, row.idx),
         uuid=row.uuid,
@@ -61,6 +61,7 @@ def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bo
         unmanaged=[] if seen is None else [_process(p, names_shown) for p in seen.unmanaged],
         facts=public_facts(row.facts),
         generation=row.generation,
+        cluster=row.of_cluster,
     )
 
 
@@ -87,6 +88,7 @@ def node_out(row: Any, devices: int, last_seen_ns: int) -> NodeOut:
         last_seen_ns=max(row.last_seen_ns, last_seen_ns),
         devices=devices,
         generation=row.generation,
+        cluster=row.cluster_generation is not None,
         **_host(row),
         numa=_numa(row),
     )

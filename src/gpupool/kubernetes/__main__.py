@@ -3,6 +3,7 @@
     controller   places pods: two replicas, of which one leads
     webhook      admits pods that ask for cards: two replicas
     agent        makes the cards of its node ready, one a node, beside `python -m gpupool.kubernetes.slots`
+    meter        tells a gpupool server what is held, for reports and prices: one
     install      prints, as YAML, what has to be in the cluster before
 
 How the API server is reached: --kubeconfig, else KUBECONFIG, else the service account of the pod.
@@ -23,14 +24,18 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.client.transport import Api
 from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.meter import Meter, path_of
 from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.node_metrics import NodeMetrics
 from gpupool.kubernetes.preparing import SHOWN, Preparing
@@ -99,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
         "--driver-root", type=Path, default=Path("/"), help="where the driver's files are on the host, absolute"
     )
     agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
+    meter = parts.add_parser("meter", help="tells a gpupool server what is held")
+    meter.add_argument("--server", metavar="URL", required=True, help="of the gpupool server")
+    meter.add_argument("--token-file", type=Path, help="holds a token of a user with the role meter")
+    meter.add_argument("--ca-file", help="of who has signed the server's certificate")
     prints = parts.add_parser("install", help="prints what has to be in the cluster before")
     prints.add_argument(
         "--native-policy",
@@ -125,7 +134,7 @@ def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> Conne
 
 
 async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    work = {"controller": _controller, "agent": _agent, "webhook": _webhook}[options.part]
+    work = {"controller": _controller, "agent": _agent, "webhook": _webhook, "meter": _meter}[options.part]
     task = asyncio.ensure_future(work(options, environ))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,6 +170,18 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
 async def _webhook(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     async with KubeApi(connection(options, environ)) as api:
         await Webhook(api, Place.of(options.listen, options.namespace), Settings.parse(options.settings)).run()
+
+
+async def _meter(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    def tell(node: str, said: dict[str, Any]) -> Any:
+        # A connection each: it is called in any thread, and the token may be another by now.
+        token = options.token_file.read_text().strip() if options.token_file else None
+        settings = ClientSettings(url=options.server, token=token, ca_file=options.ca_file)
+        with Api(settings) as server:
+            return server.request("PUT", path_of(node), said)
+
+    async with KubeApi(connection(options, environ)) as api:
+        await Meter(api, options.namespace, tell).run()
 
 
 async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> None:

@@ -89,13 +89,22 @@ def _card(row: Any, seen: Observation | None) -> LiveCard:
 
 
 def _tenants(connection: sa.Connection, mine: Any, tenant_id: int | None) -> list[LiveTenant]:
-    count = sa.func.count(intervals.c.job_id.distinct())
-    grouped = sa.select(intervals.c.tenant_id, count.label("jobs")).where(mine).group_by(intervals.c.tenant_id)
-    jobs = {row.tenant_id: row.jobs for row in connection.execute(grouped)}
-    query = sa.select(tenants).where(tenants.c.id.in_([tenant_id] if tenant_id is not None else list(jobs)))
+    i = intervals.c
+    of_pods = i.allocation_id < 0  # of a cluster, whose quotas are not kept here
+    grouped = sa.select(
+        i.tenant_id,
+        sa.func.count(i.job_id.distinct()).label("jobs"),
+        sa.cast(sa.func.sum(sa.case((of_pods, i.gpu_milli), else_=0)), sa.BigInteger).label("milli"),
+        sa.cast(sa.func.sum(sa.case((of_pods, i.memory_mib), else_=0)), sa.BigInteger).label("mib"),
+    ).where(mine)
+    found = {row.tenant_id: row for row in connection.execute(grouped.group_by(i.tenant_id))}
+    query = sa.select(tenants).where(tenants.c.id.in_([tenant_id] if tenant_id is not None else list(found)))
     return [
         LiveTenant(
-            tenant=row.name, held_milli=row.held_milli, held_bytes=row.held_memory_bytes, jobs=jobs.get(row.id, 0)
+            tenant=row.name,
+            held_milli=row.held_milli + (found[row.id].milli if row.id in found else 0),
+            held_bytes=row.held_memory_bytes + (found[row.id].mib * MIB if row.id in found else 0),
+            jobs=found[row.id].jobs if row.id in found else 0,
         )
         for row in connection.execute(query.order_by(tenants.c.name))
     ]

@@ -18,7 +18,7 @@ from gpupool.fleet.tables import device_spans, devices, nodes
 from gpupool.metering.books import DAY_S, HOUR_S, MICRO, WHOLE_MILLI, Amount, Marks
 from gpupool.metering.prices import Prices
 from gpupool.metering.samples import SLOT_S
-from gpupool.metering.tables import delivered, intervals, jobs_view, usage_days, usage_hours
+from gpupool.metering.tables import cluster_holds, delivered, intervals, jobs_view, usage_days, usage_hours
 from gpupool.tenancy.tables import projects, tenants, users
 
 BY = ("tenant", "project", "user", "job", "card")
@@ -200,11 +200,16 @@ def read_names(
         tenants={row.id: row.name for row in _rows(connection, sa.select(tenants), tenants.c.id, ids["tenant_id"])},
         projects={row.id: row.name for row in _rows(connection, sa.select(projects), projects.c.id, ids["project_id"])},
         users={row.id: row.name for row in _rows(connection, sa.select(users), users.c.id, ids["user_id"])},
-        jobs={
-            row.id: (row.public_id, row.name)
-            for row in _rows(connection, sa.select(jobs_view), jobs_view.c.id, ids["job_id"])
-        },
+        jobs=_jobs(connection, ids["job_id"]),
     )
+
+
+def _jobs(connection: sa.Connection, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """(id, name) of jobs, and of pods, whose numbers are negative."""
+    h, wanted = cluster_holds.c, set(ids)
+    ours = _rows(connection, sa.select(jobs_view), jobs_view.c.id, {key for key in wanted if key > 0})
+    pods = _rows(connection, sa.select(cluster_holds), h.id, {-key for key in wanted if key < 0})
+    return {row.id: (row.public_id, row.name) for row in ours} | {-row.id: (row.uid, row.name) for row in pods}
 
 
 def _card(row: Any) -> Card:

@@ -77,7 +77,9 @@ def _floor(second: int, width_s: int) -> int:
 
 def _fold_seats(write: Write, marks: Marks) -> bool:
     """Move what lies before the fine mark of the oldest intervals into hours; whether there was any."""
-    old = intervals.c.start_s < marks.fine_s
+    # When an open one of a cluster ended may be told days later: it is folded once that is known.
+    known = sa.or_(intervals.c.allocation_id > 0, intervals.c.end_s.is_not(None))
+    old = sa.and_(intervals.c.start_s < marks.fine_s, known)
     rows = write.execute(sa.select(intervals).where(old).order_by(intervals.c.start_s).limit(CHUNK)).all()
     if not rows:
         return False

@@ -54,22 +54,23 @@ class Metering:
 
     # The ledger ----------------------------------------------------------------------------
 
-    def open_seats(self, write: Write, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Start counting seats from this transaction's second on.
+    def open_seats(self, write: Write, rows: Sequence[Mapping[str, Any]], at_ns: int | None = None) -> None:
+        """Start counting seats from this transaction's second on; a cluster says from which.
 
         Each row: allocation_id, device_id, tenant_id, project_id, user_id, job_id, gpu_milli
         (what is held: 0 for best effort), memory_mib.
         """
         if rows:
-            write.execute(intervals.insert(), [{**row, "start_s": write.now_ns // _NS, "end_s": None} for row in rows])
+            start_s = (write.now_ns if at_ns is None else at_ns) // _NS
+            write.execute(intervals.insert(), [{**row, "start_s": start_s, "end_s": None} for row in rows])
 
     def close_allocation(self, write: Write, allocation_id: int) -> None:
         """Stop counting one allocation's seats. Idempotent."""
         self.close_allocations(write, [allocation_id])
 
-    def close_allocations(self, write: Write, allocation_ids: Collection[int]) -> None:
+    def close_allocations(self, write: Write, allocation_ids: Collection[int], at_ns: int | None = None) -> None:
         """Stop counting allocations' seats; what their jobs were measured to use goes into the books. Idempotent."""
-        ids, now_s = {"ids": list(allocation_ids)}, write.now_ns // _NS
+        ids, now_s = {"ids": list(allocation_ids)}, (write.now_ns if at_ns is None else at_ns) // _NS
         jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})

@@ -119,6 +119,21 @@ ledger_marks = sa.Table(
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
+cluster_holds = sa.Table(
+    "cluster_holds",
+    metadata,
+    # On nodes of a cluster: one row per container's seats, from when they are held to when another size, tenant or
+    # nobody holds them. As job and as allocation its intervals name it by the negative of its id.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
+    sa.Column("uid", sa.String(253), nullable=False),
+    sa.Column("container", sa.String(63), nullable=False),
+    sa.Column("held_ns", sa.BigInteger, nullable=False),
+    sa.Column("ended_ns", sa.BigInteger, nullable=True),
+    sa.Column("name", sa.String(317), nullable=False),
+    sa.UniqueConstraint("node_id", "uid", "container", "held_ns"),
+)
+
 # The room above keeps the jobs; the books read who a job is and what it used in the end.
 jobs_view = sa.table(
     "jobs",

@@ -16,6 +16,8 @@ class Role(StrEnum):
     """A node's agent: may publish its node and work on its allocations, nothing else."""
     SCRAPE = "scrape"
     """A metrics collector: may read /metrics, nothing else."""
+    METER = "meter"
+    """A cluster's meter: may tell what is held on the cluster's nodes, nothing else."""
 
 
 class Permission(StrEnum):
@@ -29,6 +31,7 @@ class Permission(StrEnum):
     """Cards, tenants, quotas, everybody's jobs."""
     SERVE_NODE = "serve-node"
     SCRAPE = "scrape"
+    TELL_CLUSTER = "tell-cluster"
 
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
@@ -38,6 +41,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset({Permission.READ}),
     Role.AGENT: frozenset({Permission.SERVE_NODE}),
     Role.SCRAPE: frozenset({Permission.SCRAPE}),
+    Role.METER: frozenset({Permission.TELL_CLUSTER}),
 }
 
 DEFAULT_TENANT = "default"

@@ -19,6 +19,7 @@ from gpupool.allocations.planning import router as planning_router
 from gpupool.allocations.reservation_routes import router as reservation_router
 from gpupool.allocations.routes import router as allocations_router
 from gpupool.fleet.routes import router as fleet_router
+from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
 from gpupool.server import doors, problems
 from gpupool.server.auth import Authentication, Brake
@@ -47,6 +48,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(tenancy_router),
     Mount(fleet_router),
     Mount(metering_router),
+    Mount(cluster_router),
     Mount(allocations_router),
     Mount(log_router),
     Mount(node_router),

@@ -64,6 +64,7 @@ class NodeOut(Wire):
     free_cpu_milli: int | None = None
     free_host_bytes: int | None = None
     numa: list[NumaOut] = Field(default_factory=list, description="by NUMA node; empty: unknown")
+    cluster: bool = Field(False, description="a cluster hands its cards out: they are metered here, and nothing else")
 
 
 class ProcessOut(Wire):
@@ -122,6 +123,7 @@ class DeviceOut(Wire):
     unmanaged: list[ProcessOut] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)
     generation: int
+    cluster: bool = Field(False, description="a cluster hands it out: nothing is placed on it from here")
 
 
 class WorkSeat(Wire):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, Wire
 
-RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape"]
+RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape", "meter"]
 
 
 class LimitIn(Wire):

@@ -1,0 +1,91 @@
+"""Nodes of a cluster and their cards, as its meter tells them. The pool counts them and never places there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import Conflict
+from gpupool.base.ids import check_name
+from gpupool.base.units import MIB, WHOLE
+from gpupool.fleet import spans
+from gpupool.fleet.changing import bring, write_cards, write_node
+from gpupool.fleet.lookup import cards
+from gpupool.fleet.registration import check_body
+from gpupool.fleet.tables import device_spans, devices, nodes
+from gpupool.model.device import DeviceState
+from gpupool.store.database import Write
+from gpupool.wire.cluster import ClusterNodeIn
+from gpupool.wire.fleet import DeviceIn, NodeIn
+
+UNKNOWN_MODEL = "unknown"
+
+
+def write_cluster_node(write: Write, name: str, body: ClusterNodeIn) -> Any | None:
+    """The node's row with its cards as told; None where something newer is known. Raises Conflict, BadName."""
+    check_name(name, "node name")
+    told = NodeIn(
+        devices=[DeviceIn(vendor="", **card.model_dump()) for card in body.cards],
+        simulated=any(card.simulated for card in body.cards),
+    )
+    check_body(told)
+    known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
+    if known is not None and known.cluster_generation is None:
+        raise Conflict(f"node {name} is this pool's own", hint="one node is served by one pool, or by a cluster")
+    if known is not None and (known.cluster_born_ns, known.cluster_generation) > (body.born_ns, body.generation):
+        return None
+    row = write_node(write, name, known, told)
+    mark = {"cluster_born_ns": body.born_ns, "cluster_generation": body.generation, "ready": body.ready}
+    write.execute(nodes.update().where(nodes.c.id == row.id).values(**mark))
+    # What is held is written anew below, so that a card may change its size.
+    write.execute(devices.update().where(devices.c.node_id == row.id).values(used_milli=0, used_bytes=0, shares=0))
+    write_cards(write, row, told)
+    wanted = DeviceState.ADOPTED if body.managed else DeviceState.OBSERVED
+    event = "device.adopted" if body.managed else "device.released"
+    seen = {card.uuid for card in body.cards}
+    bring(write, [one for one in _cards(write, row.id).values() if one.uuid in seen], wanted, event)
+    return row
+
+
+def ensure_cards(write: Write, node_id: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Keys of these cards, by uuid with the memory that is held of them; one that was never shown is noted as lost."""
+    known = _cards(write, node_id)
+    strangers = [uuid for uuid in sizes if uuid not in known]
+    first = max((row.idx for row in known.values()), default=-1) + 1
+    for number, uuid in enumerate(strangers):
+        row = {"uuid": uuid, "node_id": node_id, "idx": first + number, "model": UNKNOWN_MODEL, "product": ""}
+        how = {"simulated": False, "state": str(DeviceState.LOST), "health": "unknown", "facts": {}}
+        write.execute(devices.insert().values(**row, **how, memory_bytes=max(sizes[uuid], MIB)))
+    return {row.uuid: row.id for row in (_cards(write, node_id) if strangers else known).values()}
+
+
+def write_held(write: Write, node_id: int, held: Iterable[tuple[int, int, int]]) -> None:
+    """What is held now of the node's cards: (card's key, thousandths, bytes) of each seat; and what each counts as."""
+    sums: dict[int, list[int]] = {}
+    for key, milli, size in held:
+        found = sums.setdefault(key, [0, 0, 0])
+        found[0], found[1], found[2] = found[0] + milli, found[1] + size, found[2] + 1
+    known = {row.id: row for row in _cards(write, node_id).values()}
+    for key, (milli, size, shares) in sums.items():
+        used = {"used_milli": min(milli, WHOLE), "used_bytes": min(size, known[key].memory_bytes), "shares": shares}
+        write.execute(devices.update().where(devices.c.id == key).values(**used))
+    spans.sync(write, _cards(write, node_id).values())
+
+
+def cover(write: Write, device_id: int, memory_mib: int, start_s: int, end_s: int) -> None:
+    """A card was there when something of it was held: its history begins no later."""
+    s = device_spans.c
+    first = write.execute(
+        sa.select(device_spans).where(s.device_id == device_id).order_by(s.start_s).limit(1)
+    ).one_or_none()
+    if first is not None and first.start_s > start_s:
+        write.execute(device_spans.update().where(s.id == first.id).values(start_s=start_s))
+    elif first is None and end_s > start_s:
+        span = {"device_id": device_id, "kind": str(spans.SpanKind.OVERHEAD), "memory_mib": memory_mib}
+        write.execute(device_spans.insert().values(**span, start_s=start_s, end_s=end_s))
+
+
+def _cards(write: Write, node_id: int) -> dict[str, Any]:
+    return {row.uuid: row for row in write.execute(cards().where(devices.c.node_id == node_id))}

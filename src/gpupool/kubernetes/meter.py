@@ -1,0 +1,181 @@
+"""Telling a gpupool server what is held on a cluster: one statement a node that changed, as often as it takes.
+
+What it knows is in the API server and in the books; it keeps nothing. What ended is let go of only after the server's
+answer: a page of the journal is deleted, and the node's annotation says up to which instant all is in the books. Killed
+between any two of these it tells the same again, and twice is once. Placement never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from gpupool.base.errors import GpupoolError
+from gpupool.client.transport import path_segment
+from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.ended import Ended
+from gpupool.kubernetes.journal import read_page
+from gpupool.kubernetes.objects import Entry, GpuNode, Mode
+from gpupool.kubernetes.stretches import untold
+from gpupool.kubernetes.watch import keep
+from gpupool.wire.cluster import ClusterNodeIn
+
+QUIET_SECONDS = 0.5
+"""So long changes are gathered before they are told."""
+LONGEST = 63
+NS = 10**9
+
+log = logging.getLogger(__name__)
+Tell = Callable[[str, dict[str, Any]], Any]
+"""(node, statement) -> the server's answer. Called in a thread of its own; raises GpupoolError."""
+
+
+class Meter:
+    """One is enough, and two do no harm. `namespace` is where the journal is."""
+
+    def __init__(self, api: KubeApi, namespace: str, tell: Tell) -> None:
+        self._api, self._tell = api, tell
+        self._journal = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._nodes: dict[str, tuple[GpuNode, int]] = {}
+        """Of each node its ledger, and when that was made."""
+        self._due: set[str] = set()
+        self._told: dict[str, dict[str, Any]] = {}
+        """What each node's last statement said of now."""
+        self._wake, self._listed = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep(self._api, ledger.NODES, self._note, self._listed.set))
+            tasks.create_task(self._rounds())
+
+    def _note(self, found: dict[str, Any], gone: bool) -> None:
+        node, born_ns = GpuNode.from_json(found), _born_ns(found)
+        # A ledger goes with its node: what it held when it was last seen is held no more.
+        self._nodes[node.name] = (node.with_entries(()) if gone else node), born_ns
+        self._due.add(node.name)
+        self._wake.set()
+
+    async def _rounds(self) -> None:
+        await self._listed.wait()
+        pause = Pause()
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(QUIET_SECONDS)
+            self._wake.clear()
+            if await self._round():
+                pause.reset()
+            else:
+                await pause.wait()
+                self._wake.set()
+
+    async def _round(self) -> bool:
+        """Tell what is due; whether all of it was taken in."""
+        due, self._due = self._due, set()
+        try:
+            states = {name: self._nodes[name] for name in sorted(due)}
+            pages = await self._pages()  # after the ledgers: what has left one of them by then is in a page
+        except GpupoolError as error:
+            log.warning("the journal cannot be read, and is looked at again: %s", error)
+            self._due |= due
+            return False
+        states |= {name: self._nodes[name] for name in pages if name in self._nodes}
+        for name, (node, born_ns) in states.items():
+            try:
+                await self._settle(node, born_ns, pages.get(name, []))
+            except GpupoolError as error:
+                log.warning("what is held on %s is not in the books yet: %s", name, error)
+                self._due.add(name)
+        return not self._due.intersection(states)
+
+    async def _pages(self) -> dict[str, list[tuple[str, list[Ended]]]]:
+        """By node its pages: where each is, and what it keeps."""
+        found: dict[str, list[tuple[str, list[Ended]]]] = defaultdict(list)
+        items, _ = await self._api.list(self._journal, labelSelector=f"{names.JOURNAL}=true")
+        for item in items:
+            node, ended = read_page(item)
+            found[node].append((f"{self._journal}/{item['metadata']['name']}", ended))
+        return dict(found)
+
+    async def _settle(self, node: GpuNode, born_ns: int, pages: Sequence[tuple[str, list[Ended]]]) -> None:
+        """Tell one node's ledger, then let go of what the server has taken in."""
+        before = [one for _, page in pages for one in page]
+        said = statement(node, born_ns, before)
+        now = {key: value for key, value in said.items() if key not in ("ended", "generation")}
+        if self._told.get(node.name) == now and not said["ended"]:
+            return
+        answer = await asyncio.to_thread(self._tell, node_name(node.name), said)
+        if not answer["applied"]:
+            log.warning("the server knows a newer ledger of %s than generation %d", node.name, node.version)
+            return
+        self._told[node.name] = now
+        for path, _ in pages:
+            await self._api.delete(path)
+        await self._acknowledge(node)
+
+    async def _acknowledge(self, node: GpuNode) -> None:
+        ended = untold(node)
+        if ended:
+            note = {"metadata": {"annotations": {names.METERED: str(ended[-1].ended_ns)}}}
+            await self._api.patch(f"{ledger.NODES}/{node.name}", note)
+
+
+def statement(node: GpuNode, born_ns: int, before: Sequence[Ended] = ()) -> dict[str, Any]:
+    """What the server is told of the node; `before` is what its journal keeps."""
+    ended = [{**_who(one), "ended_ns": one.ended_ns} for one in (*before, *untold(node))]
+    body = {
+        "born_ns": born_ns,
+        "generation": node.version,
+        "ready": node.ready,
+        "managed": node.mode is not Mode.OBSERVE,
+        "cards": [
+            {
+                "uuid": card.uuid,
+                "index": card.index,
+                "model": card.model,
+                "product": card.product,
+                "memory_bytes": card.memory_bytes,
+                "simulated": card.simulated,
+                "health": card.health.value,
+                "health_reason": card.health_reason,
+            }
+            for card in node.cards
+        ],
+        "held": [_who(entry) for entry in node.entries if entry.held_ns],
+        "ended": ended,
+    }
+    return ClusterNodeIn.model_validate(body).model_dump(mode="json")
+
+
+def _who(one: Entry | Ended) -> dict[str, Any]:
+    return {
+        "uid": one.uid,
+        "namespace": one.namespace,
+        "pod": one.pod,
+        "container": one.container,
+        "tenant": one.tenant,
+        "account": one.account,
+        "seats": [{"uuid": s.device, "gpu_milli": s.gpu_milli, "memory_bytes": s.memory_bytes} for s in one.seats],
+        "held_ns": one.held_ns,
+    }
+
+
+def node_name(name: str) -> str:
+    """The node's name in the pool: its own, or its beginning with what tells it from others where it is too long."""
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 9].rstrip('.-')}-{mark}"
+
+
+def path_of(node: str) -> str:
+    return f"cluster/nodes/{path_segment(node)}"
+
+
+def _born_ns(found: Mapping[str, Any]) -> int:
+    stamp = found["metadata"].get("creationTimestamp")
+    return int(datetime.fromisoformat(stamp).timestamp()) * NS if stamp else 0

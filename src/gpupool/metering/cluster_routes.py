@@ -1,0 +1,28 @@
+"""Where a cluster's meter tells what is held on the cluster's nodes, below /api/v1."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from gpupool.metering.clusters import ClusterBooks
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import require
+from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut
+
+router = APIRouter(tags=["metering"])
+
+
+def service(request: Request) -> ClusterBooks:
+    return ClusterBooks(request.app.state.store, request.app.state.metering)
+
+
+Books = Annotated[ClusterBooks, Depends(service)]
+Meter = Annotated[Principal, Depends(require(Permission.TELL_CLUSTER))]
+
+
+@router.put("/cluster/nodes/{node}")
+def tell_cluster_node(node: str, body: ClusterNodeIn, books: Books, _caller: Meter) -> ClusterNodeOut:
+    """A node's ledger as it is: its cards, what is held of them, and what ended. The same again changes nothing."""
+    return books.tell(node, body)

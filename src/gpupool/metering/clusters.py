@@ -1,0 +1,94 @@
+"""A cluster's nodes in the books: one statement of one node's ledger is one transaction, and twice is once.
+
+The cluster says from when to when seats were held; the rest is as on one machine: whole seconds, cards' history beneath
+them, the same reports. A stretch is known by pod, container and the instant from which it is held; so what is told
+again, in another order or by two meters changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.units import MIB
+from gpupool.fleet.clusters import cover, ensure_cards, write_cluster_node, write_held
+from gpupool.metering.service import Metering
+from gpupool.metering.tables import cluster_holds
+from gpupool.store.database import Store, Write
+from gpupool.tenancy.clusters import owner_of
+from gpupool.wire.cluster import ClusterEnded, ClusterHeld, ClusterNodeIn, ClusterNodeOut
+
+_NS = 10**9
+Key = tuple[str, str, int]
+
+
+class ClusterBooks:
+    """Thread-safe. Decides nothing: the cluster has placed."""
+
+    def __init__(self, store: Store, metering: Metering) -> None:
+        self._store, self._metering = store, metering
+
+    def tell(self, node: str, body: ClusterNodeIn) -> ClusterNodeOut:
+        """Take in what a node's ledger says. Raises Conflict (a node, or a card, of somebody else), BadName."""
+        with self._store.write() as write:
+            row = write_cluster_node(write, node, body)
+            if row is None:
+                return ClusterNodeOut(node=node, applied=False)
+            told: list[ClusterHeld] = [*body.ended, *body.held]
+            sizes = {seat.uuid: seat.memory_bytes for one in told for seat in one.seats}
+            cards = ensure_cards(write, row.id, sizes)
+            write_held(
+                write, row.id, [(cards[s.uuid], s.gpu_milli, s.memory_bytes) for o in body.held for s in o.seats]
+            )
+            known = _known(write, row.id, told)
+            new = {_key(one): one for one in told if _key(one) not in known}
+            numbers = {key: self._open(write, row.id, one, cards) for key, one in new.items()}
+            numbers |= {key: found.id for key, found in known.items()}
+            closed = self._close(write, row.id, body, numbers)
+            return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
+
+    def _open(self, write: Write, node_id: int, one: ClusterHeld, cards: Mapping[str, int]) -> int:
+        name = f"{one.namespace}/{one.pod or one.uid}"[:317]
+        where = {"node_id": node_id, "uid": one.uid, "container": one.container, "name": name}
+        number = write.insert(cluster_holds, **where, held_ns=one.held_ns)
+        owner = owner_of(write, one.tenant, one.namespace, one.account)
+        seats = [
+            {
+                "allocation_id": -number,
+                "job_id": -number,
+                "device_id": cards[seat.uuid],
+                "gpu_milli": seat.gpu_milli,
+                "memory_mib": seat.memory_bytes // MIB,
+                **owner._asdict(),
+            }
+            for seat in one.seats
+        ]
+        self._metering.open_seats(write, seats, one.held_ns)
+        end_ns = one.ended_ns if isinstance(one, ClusterEnded) else write.now_ns
+        for seat in seats:
+            cover(write, seat["device_id"], seat["memory_mib"], one.held_ns // _NS, end_ns // _NS)
+        return number
+
+    def _close(self, write: Write, node_id: int, body: ClusterNodeIn, numbers: Mapping[Key, int]) -> int:
+        """What ended, when it did; and what the ledger does not know any more, now: a ledger was lost with its node."""
+        ended = {numbers[_key(one)]: one.ended_ns for one in body.ended}
+        h = cluster_holds.c
+        still = {numbers[_key(one)] for one in body.held}
+        rows = write.execute(sa.select(h.id, h.held_ns).where(h.node_id == node_id, h.ended_ns.is_(None))).all()
+        ends = {row.id: ended.get(row.id, max(write.now_ns, row.held_ns)) for row in rows if row.id not in still}
+        for number, at_ns in ends.items():
+            self._metering.close_allocations(write, [-number], at_ns)
+            write.execute(cluster_holds.update().where(h.id == number).values(ended_ns=at_ns))
+        return len(ends)
+
+
+def _key(one: ClusterHeld) -> Key:
+    return one.uid, one.container, one.held_ns
+
+
+def _known(write: Write, node_id: int, told: list[ClusterHeld]) -> dict[Key, Any]:
+    h = cluster_holds.c
+    query = sa.select(cluster_holds).where(h.node_id == node_id, h.held_ns.in_({one.held_ns for one in told}))
+    return {(row.uid, row.container, row.held_ns): row for row in write.execute(query)}

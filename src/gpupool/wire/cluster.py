@@ -1,0 +1,62 @@
+"""What a cluster's meter tells of one node: its cards, what is held of them, and what was."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpupool.wire.common import BIG, Name, Wire
+
+
+class ClusterSeat(Wire):
+    uuid: str = Field(min_length=1, max_length=64)
+    gpu_milli: int = Field(ge=0, le=1000, description="what is held: 0 for best effort")
+    memory_bytes: int = Field(ge=0, le=BIG)
+
+
+class ClusterHeld(Wire):
+    """Seats of one container since an instant of the node's ledger; pod, container and instant name them."""
+
+    uid: str = Field(min_length=1, max_length=253)
+    namespace: Name
+    pod: str = Field(max_length=253, description="empty: a member of a gang that does not exist yet")
+    container: Name
+    tenant: Name
+    account: str = Field("", max_length=253, description="the pod's service account; empty: unknown")
+    seats: list[ClusterSeat] = Field(min_length=1, max_length=128)
+    held_ns: int = Field(ge=1, le=BIG)
+
+
+class ClusterEnded(ClusterHeld):
+    ended_ns: int = Field(ge=1, le=BIG)
+
+
+class ClusterCard(Wire):
+    uuid: str = Field(min_length=1, max_length=64)
+    index: int = Field(ge=0, le=100_000)
+    model: str = Field(min_length=1, max_length=63)
+    product: str = Field("", max_length=128)
+    memory_bytes: int = Field(ge=1, le=BIG)
+    simulated: bool = False
+    health: Literal["ok", "warning", "failed", "unknown"] = "unknown"
+    health_reason: str = Field("", max_length=200)
+
+
+class ClusterNodeIn(Wire):
+    """A node's ledger as it is. Of two the later born is newer, then that of the higher generation."""
+
+    born_ns: int = Field(ge=0, le=BIG, description="when this ledger was made: a node that comes again has a new one")
+    generation: int = Field(ge=0, le=BIG)
+    ready: bool = Field(True, description="whether its agent answers")
+    managed: bool = Field(True, description="whether the cluster hands its cards out")
+    cards: list[ClusterCard] = Field(max_length=1024)
+    held: list[ClusterHeld] = Field(default_factory=list, max_length=4096)
+    ended: list[ClusterEnded] = Field(default_factory=list, max_length=4096)
+
+
+class ClusterNodeOut(Wire):
+    node: str
+    applied: bool = Field(description="false: something newer is known, nothing was changed")
+    opened: int = 0
+    closed: int = 0

@@ -1,0 +1,143 @@
+"""A cluster in a pool's books: pods come and go, the meter is killed, the server is away; the report is exact."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.ended import Ended
+from gpupool.kubernetes.objects import GpuNode
+from tests.e2e.pool_fixture import RealPool
+from tests.support.cluster.api import Api
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.pods import is_bound
+from tests.support.cluster_pool import ClusterPool, free_port, fresh
+from tests.support.kube_builders import asking, pod
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "kubernetes-metering.md"
+SECOND = 10**9
+
+
+@pytest.fixture(scope="module")
+def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    with ClusterPool(cluster, tmp_path_factory.mktemp("metered")) as made:
+        made.adopt(cluster.simulate_nodes(1, prefix="metered"), 2)
+        made.start("--metered")
+        yield made
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RealPool]:
+    made = RealPool(tmp_path / "state", "1xL40S")
+    port = free_port()
+    made.up("--sim", made.sim, "--listen", f"127.0.0.1:{port}")
+    made.environ["METERED_PORT"] = str(port)
+    yield made
+    made.__exit__()
+
+
+class MeterProcess:
+    """The meter, as the account that it has in a cluster."""
+
+    def __init__(self, pool: ClusterPool, server: RealPool, token: Path) -> None:
+        url = f"http://127.0.0.1:{server.environ['METERED_PORT']}"
+        self._words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(pool.kubeconfig(install.METER))]
+        self._words += ["meter", "--server", url, "--token-file", str(token)]
+        self.log = pool.place / "meter.log"
+        self.start()
+
+    def start(self) -> None:
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(self._words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Lives:
+    """Pods of one node, and every stretch that its ledger said of them."""
+
+    def __init__(self, pool: ClusterPool, admin: Api, pods_path: str) -> None:
+        self.pool, self.admin, self.path = pool, admin, pods_path
+        self.over: dict[tuple[str, int], Ended] = {}
+
+    @property
+    def node(self) -> GpuNode:
+        (name,) = self.pool.agents.names
+        return GpuNode.from_json(self.admin.get(f"{ledger.NODES}/{name}"))
+
+    def come(self, name: str, milli: int) -> None:
+        made = fresh(pod(name, {"main": asking(1, milli)}))
+        made["metadata"]["namespace"] = self.path.split("/")[4]
+        self.admin.create(self.path, made)
+        self.admin.until(f"{self.path}/{name}", is_bound)
+
+    def go(self, name: str) -> None:
+        self.admin.delete(f"{self.path}/{name}?gracePeriodSeconds=0")
+        ended = self.pool.until(lambda: [one for one in self.node.ended if one.pod == name], f"{name} has ended")
+        self.over |= {(one.uid, one.held_ns): one for one in ended}
+
+    def seconds(self) -> dict[str, int]:
+        """By pod's uid, thousandths of a card times whole seconds."""
+        found: dict[str, int] = {}
+        for one in self.over.values():
+            whole = one.ended_ns // SECOND - one.held_ns // SECOND
+            found[one.uid] = found.get(one.uid, 0) + whole * sum(seat.gpu_milli for seat in one.seats)
+        return {uid: amount for uid, amount in found.items() if amount}
+
+
+def commands(program: str) -> list[list[str]]:
+    """What the page says to type of one program, from the blocks that are marked."""
+    blocks = PAGE.read_text().split("```sh\n")[1:]
+    lines = [line for block in blocks for line in block.split("```")[0].splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith(f"{program} ")]
+
+
+def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_was_away(
+    pool: ClusterPool, server: RealPool, admin: Api, pods_path: str, tmp_path: Path
+) -> None:
+    user, token, *reports = commands("gpupool")
+    server.do(*user)
+    secret = tmp_path / "meter-token"
+    secret.write_text(server.do(*token[: token.index(">")]))
+    meter, lives = MeterProcess(pool, server, secret), Lives(pool, admin, pods_path)
+    try:
+        lives.come("a", 300)
+        lives.come("b", 250)
+        pool.until(lambda: any(card["cluster"] and card["shares"] for card in server.json("gpus")), "the meter tells")
+        lives.go("a")
+        meter.kill()
+        lives.come("c", 500)
+        lives.go("b")
+        meter.start()
+        server.do("down")
+        lives.go("c")
+        lives.come("d", 300)
+        meter.kill()
+        meter.start()
+        server.up("--listen", f"127.0.0.1:{server.environ['METERED_PORT']}")
+        lives.go("d")
+
+        def told() -> bool:
+            return lives.node.metered_ns >= max(one.ended_ns for one in lives.over.values())
+
+        pool.until(told, f"all is in the books\n{meter.log.read_text()[-2000:]}")
+    finally:
+        meter.kill()
+    found = server.json("report", "--by", "job,project,tenant")
+    rows = [row for row in found["rows"] if row["kind"] == "tenant"]
+    space = pods_path.split("/")[4]
+    assert found["closes"]
+    assert {row["job"]: row["card_milliseconds"] for row in rows} == lives.seconds()
+    assert {row["project"] for row in rows} == {space}
+    assert {row["job_name"] for row in rows} <= {f"{space}/{name}" for name in "abcd"}
+    for words in reports:
+        assert server.do(*words)
+    assert names.METERED in admin.get(f"{ledger.NODES}/{lives.node.name}")["metadata"]["annotations"]

@@ -1,0 +1,173 @@
+"""A cluster's nodes in the books: what its ledgers say is counted to the second, once, however it is told."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupool.allocations.columns import read_rows
+from gpupool.base.errors import Conflict, WrongState
+from gpupool.base.units import GIB, MIB
+from gpupool.metering.clusters import ClusterBooks
+from gpupool.metering.rollup import roll_up
+from gpupool.store.database import sqlite_url
+from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut
+from gpupool.wire.report import ReportRow
+from tests.support.metering_books import ADMIN, DAY, START_S, Pool, S
+from tests.support.properties import whole_pools
+
+CARDS = [{"uuid": f"GPU-c{n}", "index": n, "model": "L40S", "memory_bytes": 48 * GIB} for n in range(2)]
+
+
+def held(uid: str, at_s: float, *, card: int = 0, milli: int = 300, ended_s: float | None = None) -> dict[str, Any]:
+    seat = {"uuid": f"GPU-c{card}", "gpu_milli": milli, "memory_bytes": 8 * GIB}
+    who = {"uid": uid, "namespace": "space", "pod": uid, "container": "main", "tenant": "team", "account": "runner"}
+    ended = {} if ended_s is None else {"ended_ns": START_S * S + int(ended_s * S)}
+    return {**who, "seats": [seat], "held_ns": START_S * S + int(at_s * S), **ended}
+
+
+def tell(pool: Pool, generation: int = 1, *, node: str = "kube-1", born: int = 1, **more: Any) -> ClusterNodeOut:
+    body = ClusterNodeIn.model_validate({"born_ns": born, "generation": generation, "cards": CARDS, **more})
+    return ClusterBooks(pool.store, pool.metering).tell(node, body)
+
+
+def rows(pool: Pool, *by: str) -> list[ReportRow]:
+    """What tenants held so far; the books close."""
+    report = pool.metering.report(ADMIN, 0, pool.now_s() * S, by or ("tenant",))
+    assert report.closes
+    return [row for row in report.rows if row.kind == "tenant"]
+
+
+def seconds(pool: Pool, milli: int = 300) -> int:
+    return sum(row.card_milliseconds for row in rows(pool)) // milli
+
+
+def test_held_and_ended_are_counted_by_whole_seconds_of_the_ledgers_instants(any_pool: Pool) -> None:
+    any_pool.time.forward(100)
+    tell(any_pool, held=[held("a", 10.9)], ended=[held("b", 12.9, ended_s=20.1, card=1)])
+    by_job = {row.job: row for row in rows(any_pool, "tenant", "project", "user", "job")}
+    assert by_job["a"].card_milliseconds == 300 * (any_pool.now_s() - START_S - 10)
+    assert by_job["b"].card_milliseconds == 300 * (20 - 12)
+    assert by_job["b"].memory_mib_seconds == 8 * GIB // MIB * 8
+    names = {(row.tenant, row.project, row.user, row.job_name) for row in by_job.values()}
+    assert names == {("team", "space", "space:runner", "space/a"), ("team", "space", "space:runner", "space/b")}
+
+
+def test_what_is_told_again_or_late_changes_nothing(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    first = {"held": [held("a", 5)]}
+    then: dict[str, Any] = {"held": [], "ended": [held("a", 5, ended_s=25)]}
+    assert (tell(any_pool, 1, **first).opened, tell(any_pool, 1, **first).opened) == (1, 0)
+    assert (tell(any_pool, 2, **then).closed, tell(any_pool, 2, **then).closed) == (1, 0)
+    late = tell(any_pool, 1, **first)
+    assert (late.applied, seconds(any_pool)) == (False, 20)
+
+
+def test_days_after_an_end_it_is_counted_only_until_then(any_pool: Pool) -> None:
+    any_pool.time.forward(10)
+    tell(any_pool, 1, held=[held("a", 5)])
+    any_pool.time.forward(5 * DAY)
+    roll_up(any_pool.store)
+    tell(any_pool, 2, ended=[held("a", 5, ended_s=DAY + 5.5)])
+    roll_up(any_pool.store)
+    assert seconds(any_pool) == DAY
+
+
+def test_a_node_that_comes_again_has_a_new_ledger_and_the_old_ones_holds_end(any_pool: Pool) -> None:
+    any_pool.time.forward(30)
+    tell(any_pool, 7, held=[held("a", 0)])
+    assert tell(any_pool, 1, born=2).closed == 1
+    assert not tell(any_pool, 8, born=1, held=[held("a", 0)]).applied
+
+
+def test_a_card_that_its_node_shows_no_more_still_closes(any_pool: Pool) -> None:
+    any_pool.time.forward(30)
+    tell(any_pool, 1, held=[held("a", 0), held("x", 3, card=7)])
+    any_pool.time.forward(30)
+    tell(any_pool, 2, cards=CARDS[1:], held=[held("a", 0)], ended=[held("x", 3, card=7, ended_s=13)])
+    any_pool.time.forward(30)
+    assert {row.job: row.card_milliseconds for row in rows(any_pool, "job")}["a"] == 300 * (any_pool.now_s() - START_S)
+
+
+def test_nothing_is_placed_there_and_nobody_changes_it_from_here(any_pool: Pool) -> None:
+    tell(any_pool, held=[held("a", 0)])
+    with any_pool.store.read() as connection:
+        assert {row.node for row in read_rows(connection)} == {"node-1"}
+    shown = any_pool.fleet.device("kube-1:0", ADMIN)
+    assert (shown.cluster, shown.used_milli, shown.shares, shown.largest_milli) == (True, 300, 1, 0)
+    assert (any_pool.fleet.node("kube-1").cluster, any_pool.fleet.node("node-1").cluster) == (True, False)
+    for change in (lambda: any_pool.fleet.adopt(["kube-1:0"], ADMIN), lambda: _released(any_pool)):
+        with pytest.raises(WrongState, match="belongs to a cluster"):
+            change()
+    with pytest.raises(Conflict, match="own"):
+        tell(any_pool, node="node-1", cards=[])
+
+
+def _released(pool: Pool) -> object:
+    return pool.fleet.release(["kube-1:0"], False, ADMIN)
+
+
+def test_who_holds_on_a_cluster_is_no_user_that_can_log_in_and_keeps_no_quota(any_pool: Pool) -> None:
+    tell(any_pool, held=[held("a", 0)])
+    live = any_pool.metering.usage(ADMIN, any_pool.fleet.usage)
+    (team,) = [one for one in live.tenants if one.tenant == "team"]
+    assert (team.held_milli, team.held_bytes, team.jobs) == (300, 8 * GIB, 1)
+
+
+lives = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.3, 1.0, 61.25, 3600.5, 3 * DAY + 0.75]), st.booleans()),
+    min_size=3,
+    max_size=25,
+)
+
+
+@settings(whole_pools, max_examples=20)
+@given(lives, st.randoms(use_true_random=False))
+def test_books_close_for_any_lives_and_any_loss_of_answers(
+    found: list[tuple[int, float, bool]], dice: random.Random
+) -> None:
+    """Pods come and go on one card; statements are told never, once or twice, and their answers get lost."""
+    with tempfile.TemporaryDirectory() as directory:
+        pool = Pool(sqlite_url(Path(directory) / "gpupool.db"))
+        try:
+            _live(pool, found, dice)
+        finally:
+            pool.engine.dispose()
+
+
+def _live(pool: Pool, found: list[tuple[int, float, bool]], dice: random.Random) -> None:
+    now, generation = 0.0, 1
+    open_: dict[str, dict[str, Any]] = {}
+    untold: list[dict[str, Any]] = []
+    total: dict[str, int] = defaultdict(int)
+    for number, wait, told in found:
+        pool.time.forward(wait)
+        now, generation = now + wait + 0.001, generation + 1
+        pool.time.forward(0.001)
+        uid = f"p{number}"
+        if uid in open_:
+            over = {**open_.pop(uid), "ended_ns": START_S * S + int(now * S)}
+            untold.append(over)
+            total[uid] += over["ended_ns"] // S - over["held_ns"] // S
+        elif len(open_) < 3:
+            open_[uid] = held(uid, now)
+        if told:
+            body = {"held": list(open_.values()), "ended": list(untold)}
+            for _ in range(dice.choice((1, 1, 2))):
+                assert tell(pool, generation, **body).applied
+            if dice.random() < 0.7:
+                untold.clear()  # the answer came
+            roll_up(pool.store, dice.choice((0, 1, 1000)))
+    tell(pool, generation + 1, held=list(open_.values()), ended=untold)
+    for uid, one in open_.items():
+        total[uid] += pool.now_s() - one["held_ns"] // S
+    assert seconds(pool) == sum(total.values())
+    roll_up(pool.store)
+    assert seconds(pool) == sum(total.values())
