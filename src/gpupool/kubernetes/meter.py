@@ -11,11 +11,11 @@ import asyncio
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.client.transport import path_segment
 from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.api import KubeApi, Pause
@@ -116,14 +116,20 @@ class Meter:
             return
         self._told[node.name] = now
         for path, _ in pages:
-            await self._api.delete(path)
-        await self._acknowledge(node)
-
-    async def _acknowledge(self, node: GpuNode) -> None:
+            await _unless_gone(self._api.delete(path))
         ended = untold(node)
         if ended:
             note = {"metadata": {"annotations": {names.METERED: str(ended[-1].ended_ns)}}}
-            await self._api.patch(f"{ledger.NODES}/{node.name}", note)
+            await _unless_gone(self._api.patch(f"{ledger.NODES}/{node.name}", note))
+
+
+async def _unless_gone(asked: Awaitable[Any]) -> None:
+    """What is gone needs no word: a page that another meter has told, a ledger that went with its node."""
+    try:
+        await asked
+    except ApiRefused as error:
+        if not error.gone:
+            raise
 
 
 def statement(node: GpuNode, born_ns: int, before: Sequence[Ended] = ()) -> dict[str, Any]:
