@@ -141,3 +141,9 @@ def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_
     for words in reports:
         assert server.do(*words)
     assert names.METERED in admin.get(f"{ledger.NODES}/{lives.node.name}")["metadata"]["annotations"]
+    admin.delete(f"{ledger.NODES}/{lives.node.name}")  # while nobody meters
+    meter.start()
+    try:
+        pool.until(lambda: {one["state"] for one in server.json("gpus") if one["cluster"]} == {"lost"}, "it is no more")
+    finally:
+        meter.kill()

@@ -23,17 +23,24 @@ from gpupool.wire.fleet import DeviceIn, NodeIn
 UNKNOWN_MODEL = "unknown"
 
 
-def write_cluster_node(write: Write, name: str, body: ClusterNodeIn) -> Any | None:
+def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str) -> Any | None:
     """The node's row with its cards as told; None where something newer is known. Raises Conflict, BadName."""
     check_name(name, "node name")
     told = NodeIn(
         devices=[DeviceIn(vendor="", **card.model_dump()) for card in body.cards],
         simulated=any(card.simulated for card in body.cards),
+        agent=teller,
     )
     check_body(told)
     known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
     if known is not None and known.cluster_generation is None:
         raise Conflict(f"node {name} is this pool's own", hint="one node is served by one pool, or by a cluster")
+    theirs = cluster_nodes(write.connection, known.agent) if known is not None and known.agent != teller else ()
+    if any(row.name == name for row in theirs):
+        raise Conflict(
+            f"node {name} is told by {known.agent}",
+            hint="each cluster's meter is a user of its own, and two clusters have no node of one name",
+        )
     if known is not None and (known.cluster_born_ns, known.cluster_generation) > (body.born_ns, body.generation):
         return None
     row = write_node(write, name, known, told)
@@ -47,6 +54,21 @@ def write_cluster_node(write: Write, name: str, body: ClusterNodeIn) -> Any | No
     seen = {card.uuid for card in body.cards}
     bring(write, [one for one in _cards(write, row.id).values() if one.uuid in seen], wanted, event)
     return row
+
+
+def cluster_nodes(connection: sa.Connection, teller: str) -> list[Any]:
+    """Rows of the nodes that this meter told, of which cards are there or something is held."""
+    there = sa.exists().where(devices.c.node_id == nodes.c.id, sa.or_(devices.c.state != "lost", devices.c.shares > 0))
+    query = sa.select(nodes).where(nodes.c.cluster_generation.is_not(None), nodes.c.agent == teller, there)
+    return list(connection.execute(query.order_by(nodes.c.id)))
+
+
+def end_cluster_node(write: Write, row: Any) -> None:
+    """The node is no more: nothing of its cards is held, and they give nothing."""
+    write.execute(nodes.update().where(nodes.c.id == row.id).values(ready=False))
+    write.execute(devices.update().where(devices.c.node_id == row.id).values(used_milli=0, used_bytes=0, shares=0))
+    write_cards(write, row, NodeIn(devices=[], simulated=row.simulated, agent=row.agent))
+    write_held(write, row.id, [])
 
 
 def ensure_cards(write: Write, node_id: int, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -35,7 +35,7 @@ from gpupool.kubernetes.connection import Connection, from_account, from_kubecon
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.leader import Leader
-from gpupool.kubernetes.meter import Meter, path_of
+from gpupool.kubernetes.meter import Meter
 from gpupool.kubernetes.node_agent import NodeAgent, Places
 from gpupool.kubernetes.node_metrics import NodeMetrics
 from gpupool.kubernetes.preparing import SHOWN, Preparing
@@ -173,15 +173,15 @@ async def _webhook(options: argparse.Namespace, environ: Mapping[str, str]) -> N
 
 
 async def _meter(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    def tell(node: str, said: dict[str, Any]) -> Any:
+    def ask(method: str, path: str, said: dict[str, Any] | None) -> Any:
         # A connection each: it is called in any thread, and the token may be another by now.
         token = options.token_file.read_text().strip() if options.token_file else None
         settings = ClientSettings(url=options.server, token=token, ca_file=options.ca_file)
         with Api(settings) as server:
-            return server.request("PUT", path_of(node), said)
+            return server.request(method, path, said)
 
     async with KubeApi(connection(options, environ)) as api:
-        await Meter(api, options.namespace, tell).run()
+        await Meter(api, options.namespace, ask).run()
 
 
 async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> None:

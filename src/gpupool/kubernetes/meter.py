@@ -29,30 +29,34 @@ from gpupool.wire.cluster import ClusterNodeIn
 QUIET_SECONDS = 0.5
 """So long changes are gathered before they are told."""
 LONGEST = 63
+NODES = "cluster/nodes"
 NS = 10**9
 
 log = logging.getLogger(__name__)
-Tell = Callable[[str, dict[str, Any]], Any]
-"""(node, statement) -> the server's answer. Called in a thread of its own; raises GpupoolError."""
+Server = Callable[[str, str, dict[str, Any] | None], Any]
+"""(method, path, body) -> the server's answer. Called in a thread of its own; raises GpupoolError."""
 
 
 class Meter:
     """One is enough, and two do no harm. `namespace` is where the journal is."""
 
-    def __init__(self, api: KubeApi, namespace: str, tell: Tell) -> None:
-        self._api, self._tell = api, tell
+    def __init__(self, api: KubeApi, namespace: str, server: Server) -> None:
+        self._api, self._server = api, server
         self._journal = f"/api/v1/namespaces/{namespace}/configmaps"
         self._nodes: dict[str, tuple[GpuNode, int]] = {}
         """Of each node its ledger, and when that was made."""
         self._due: set[str] = set()
         self._told: dict[str, dict[str, Any]] = {}
         """What each node's last statement said of now."""
+        self._gone: set[str] = set()
+        self._unsure = False
+        """Nodes may be gone that the server still counts."""
         self._wake, self._listed = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(keep(self._api, ledger.NODES, self._note, self._listed.set))
+            tasks.create_task(keep(self._api, ledger.NODES, self._note, self._note_listed))
             tasks.create_task(self._rounds())
 
     def _note(self, found: dict[str, Any], gone: bool) -> None:
@@ -60,6 +64,13 @@ class Meter:
         # A ledger goes with its node: what it held when it was last seen is held no more.
         self._nodes[node.name] = (node.with_entries(()) if gone else node), born_ns
         self._due.add(node.name)
+        (self._gone.add if gone else self._gone.discard)(node.name)
+        self._unsure |= gone
+        self._wake.set()
+
+    def _note_listed(self) -> None:
+        self._unsure = True
+        self._listed.set()
         self._wake.set()
 
     async def _rounds(self) -> None:
@@ -92,7 +103,22 @@ class Meter:
             except GpupoolError as error:
                 log.warning("what is held on %s is not in the books yet: %s", name, error)
                 self._due.add(name)
-        return not self._due.intersection(states)
+        return not self._due.intersection(states) and await self._end_gone()
+
+    async def _end_gone(self) -> bool:
+        """What the server counts and the cluster has no more ends; whether all is as it ought to be."""
+        if not self._unsure:
+            return True
+        try:
+            here = {node_name(name) for name in self._nodes if name not in self._gone}
+            for name in await asyncio.to_thread(self._server, "GET", NODES, None):
+                if name not in here:
+                    await asyncio.to_thread(self._server, "DELETE", f"{NODES}/{path_segment(name)}", None)
+        except GpupoolError as error:
+            log.warning("the server may count nodes that are gone: %s", error)
+            return False
+        self._unsure = bool(self._due)
+        return True
 
     async def _pages(self) -> dict[str, list[tuple[str, list[Ended]]]]:
         """By node its pages: where each is, and what it keeps."""
@@ -110,7 +136,7 @@ class Meter:
         now = {key: value for key, value in said.items() if key not in ("ended", "generation")}
         if self._told.get(node.name) == now and not said["ended"]:
             return
-        answer = await asyncio.to_thread(self._tell, node_name(node.name), said)
+        answer = await asyncio.to_thread(self._server, "PUT", path_of(node.name), said)
         if not answer["applied"]:
             log.warning("the server knows a newer ledger of %s than generation %d", node.name, node.version)
             return
@@ -179,7 +205,8 @@ def node_name(name: str) -> str:
 
 
 def path_of(node: str) -> str:
-    return f"cluster/nodes/{path_segment(node)}"
+    """Of a node of the cluster, on the server."""
+    return f"{NODES}/{path_segment(node_name(node))}"
 
 
 def _born_ns(found: Mapping[str, Any]) -> int:

@@ -23,6 +23,18 @@ Meter = Annotated[Principal, Depends(require(Permission.TELL_CLUSTER))]
 
 
 @router.put("/cluster/nodes/{node}")
-def tell_cluster_node(node: str, body: ClusterNodeIn, books: Books, _caller: Meter) -> ClusterNodeOut:
+def tell_cluster_node(node: str, body: ClusterNodeIn, books: Books, caller: Meter) -> ClusterNodeOut:
     """A node's ledger as it is: its cards, what is held of them, and what ended. The same again changes nothing."""
-    return books.tell(node, body)
+    return books.tell(node, body, caller.user)
+
+
+@router.get("/cluster/nodes")
+def list_cluster_nodes(books: Books, caller: Meter) -> list[str]:
+    """Nodes that this caller has told and not ended: those that its cluster has no more are to be ended."""
+    return books.nodes(caller.user)
+
+
+@router.delete("/cluster/nodes/{node}", status_code=204)
+def end_cluster_node(node: str, books: Books, caller: Meter) -> None:
+    """A node that this caller told is no more: what it held ends now. Twice is once."""
+    books.end(node, caller.user)

@@ -7,13 +7,20 @@ again, in another order or by two meters changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.base.units import MIB
-from gpupool.fleet.clusters import cover, ensure_cards, write_cluster_node, write_held
+from gpupool.fleet.clusters import (
+    cluster_nodes,
+    cover,
+    end_cluster_node,
+    ensure_cards,
+    write_cluster_node,
+    write_held,
+)
 from gpupool.metering.service import Metering
 from gpupool.metering.tables import cluster_holds
 from gpupool.store.database import Store, Write
@@ -30,10 +37,22 @@ class ClusterBooks:
     def __init__(self, store: Store, metering: Metering) -> None:
         self._store, self._metering = store, metering
 
-    def tell(self, node: str, body: ClusterNodeIn) -> ClusterNodeOut:
+    def nodes(self, teller: str) -> list[str]:
+        """Which nodes that meter has told and not ended."""
+        with self._store.read() as connection:
+            return [row.name for row in cluster_nodes(connection, teller)]
+
+    def end(self, node: str, teller: str) -> None:
+        """A node that this meter told is no more: what it held ends now. Idempotent."""
+        with self._store.write() as write:
+            for row in [row for row in cluster_nodes(write.connection, teller) if row.name == node]:
+                end_cluster_node(write, row)
+                self._close(write, row.id, (), (), {})
+
+    def tell(self, node: str, body: ClusterNodeIn, teller: str) -> ClusterNodeOut:
         """Take in what a node's ledger says. Raises Conflict (a node, or a card, of somebody else), BadName."""
         with self._store.write() as write:
-            row = write_cluster_node(write, node, body)
+            row = write_cluster_node(write, node, body, teller)
             if row is None:
                 return ClusterNodeOut(node=node, applied=False)
             told: list[ClusterHeld] = [*body.ended, *body.held]
@@ -46,7 +65,7 @@ class ClusterBooks:
             new = {_key(one): one for one in told if _key(one) not in known}
             numbers = {key: self._open(write, row.id, one, cards) for key, one in new.items()}
             numbers |= {key: found.id for key, found in known.items()}
-            closed = self._close(write, row.id, body, numbers)
+            closed = self._close(write, row.id, body.held, body.ended, numbers)
             return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
 
     def _open(self, write: Write, node_id: int, one: ClusterHeld, cards: Mapping[str, int]) -> int:
@@ -71,11 +90,18 @@ class ClusterBooks:
             cover(write, seat["device_id"], seat["memory_mib"], one.held_ns // _NS, end_ns // _NS)
         return number
 
-    def _close(self, write: Write, node_id: int, body: ClusterNodeIn, numbers: Mapping[Key, int]) -> int:
+    def _close(
+        self,
+        write: Write,
+        node_id: int,
+        held: Sequence[ClusterHeld],
+        over: Sequence[ClusterEnded],
+        numbers: Mapping[Key, int],
+    ) -> int:
         """What ended, when it did; and what the ledger does not know any more, now: a ledger was lost with its node."""
-        ended = {numbers[_key(one)]: one.ended_ns for one in body.ended}
+        ended = {numbers[_key(one)]: one.ended_ns for one in over}
         h = cluster_holds.c
-        still = {numbers[_key(one)] for one in body.held}
+        still = {numbers[_key(one)] for one in held}
         rows = write.execute(sa.select(h.id, h.held_ns).where(h.node_id == node_id, h.ended_ns.is_(None))).all()
         ends = {row.id: ended.get(row.id, max(write.now_ns, row.held_ns)) for row in rows if row.id not in still}
         for number, at_ns in ends.items():

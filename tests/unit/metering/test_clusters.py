@@ -35,7 +35,7 @@ def held(uid: str, at_s: float, *, card: int = 0, milli: int = 300, ended_s: flo
 
 def tell(pool: Pool, generation: int = 1, *, node: str = "kube-1", born: int = 1, **more: Any) -> ClusterNodeOut:
     body = ClusterNodeIn.model_validate({"born_ns": born, "generation": generation, "cards": CARDS, **more})
-    return ClusterBooks(pool.store, pool.metering).tell(node, body)
+    return ClusterBooks(pool.store, pool.metering).tell(node, body, "meter")
 
 
 def rows(pool: Pool, *by: str) -> list[ReportRow]:
@@ -87,6 +87,22 @@ def test_a_node_that_comes_again_has_a_new_ledger_and_the_old_ones_holds_end(any
     assert not tell(any_pool, 8, born=1, held=[held("a", 0)]).applied
 
 
+def test_a_node_that_is_no_more_holds_nothing_and_gives_nothing(any_pool: Pool) -> None:
+    any_pool.time.forward(30)
+    tell(any_pool, 1, held=[held("a", 10)])
+    books = ClusterBooks(any_pool.store, any_pool.metering)
+    assert (books.nodes("meter"), books.nodes("another")) == (["kube-1"], [])
+    books.end("kube-1", "another")
+    assert books.nodes("meter") == ["kube-1"]
+    for _ in range(2):
+        books.end("kube-1", "meter")
+        any_pool.time.forward(30)
+    assert (books.nodes("meter"), seconds(any_pool)) == ([], 20)
+    report = any_pool.metering.report(ADMIN, 0, any_pool.now_s() * S, ["card"])
+    given = sum(row.card_milliseconds for row in report.rows if (row.device or "").startswith("kube-1:"))
+    assert (given, report.closes) == (20_000, True)
+
+
 def test_a_card_that_its_node_shows_no_more_still_closes(any_pool: Pool) -> None:
     any_pool.time.forward(30)
     tell(any_pool, 1, held=[held("a", 0), held("x", 3, card=7)])
@@ -108,6 +124,9 @@ def test_nothing_is_placed_there_and_nobody_changes_it_from_here(any_pool: Pool)
             change()
     with pytest.raises(Conflict, match="own"):
         tell(any_pool, node="node-1", cards=[])
+    body = ClusterNodeIn(born_ns=2, generation=1, cards=[])
+    with pytest.raises(Conflict, match="told by meter"):
+        ClusterBooks(any_pool.store, any_pool.metering).tell("kube-1", body, "another")
 
 
 def _released(pool: Pool) -> object:
