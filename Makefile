@@ -35,7 +35,7 @@ demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a 
 	@sh tools/demo.sh
 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
-	@$(BIN)/python -m pytest -n auto -m 'not slow and not kubernetes' $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow and not kubernetes' $(ARGS)
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build

@@ -18,6 +18,11 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are processors: many tests wait for programs that they started."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need root say so, and say why they did not run where nobody is."""
     if os.geteuid() == 0:
