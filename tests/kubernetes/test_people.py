@@ -191,9 +191,13 @@ def test_a_doctor_names_what_is_missing_and_who_else_is_here(pool: ClusterPool, 
 
 def test_adopting_is_told_to_who_looks_at_the_node(pool: ClusterPool, people: People) -> None:
     people.ok("adopt", SECOND, "--yes")
-    items = pool.admin.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    said = [one["note"] for one in items if one["regarding"]["name"] == SECOND and one["reason"] == "Adopted"]
-    assert said == ["gpupool hands out its 4 cards, mode slot"]
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    pool.admin.until(events, lambda found: bool(_adopted(found)))
+    assert _adopted(pool.admin.get(events)) == ["gpupool hands out its 4 cards, in mode slot"]
+
+
+def _adopted(events: Object) -> list[str]:
+    return [one["note"] for one in events["items"] if one["regarding"]["name"] == SECOND and one["reason"] == "Adopted"]
 
 
 def _no_mode() -> Object:

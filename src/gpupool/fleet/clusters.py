@@ -35,8 +35,7 @@ def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str
     known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
     if known is not None and known.cluster_generation is None:
         raise Conflict(f"node {name} is this pool's own", hint="one node is served by one pool, or by a cluster")
-    theirs = cluster_nodes(write.connection, known.agent) if known is not None and known.agent != teller else ()
-    if any(row.name == name for row in theirs):
+    if known is not None and known.agent != teller and _tells(write, known.agent, name):
         raise Conflict(
             f"node {name} is told by {known.agent}",
             hint="each cluster's meter is a user of its own, and two clusters have no node of one name",
@@ -54,6 +53,10 @@ def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str
     seen = {card.uuid for card in body.cards}
     bring(write, [one for one in _cards(write, row.id).values() if one.uuid in seen], wanted, event)
     return row
+
+
+def _tells(write: Write, teller: str, name: str) -> bool:
+    return any(row.name == name for row in cluster_nodes(write.connection, teller))
 
 
 def cluster_nodes(connection: sa.Connection, teller: str) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -109,22 +108,3 @@ async def until(condition: Callable[[], Awaitable[str]], seconds: float, hint: s
         if time.monotonic() > deadline:
             raise Unavailable(f"after {seconds:g} s {still}", hint=hint)
         await asyncio.sleep(LOOK_SECONDS)
-
-
-async def tell(context: Context, node: Json, reason: str, note: str) -> None:
-    """An Event on a Node, which `kubectl describe node` shows."""
-    meta = node["metadata"]
-    event = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": f"{meta['name']}.{secrets.token_hex(8)}", "namespace": "default"},
-        "eventTime": context.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "reportingController": names.GROUP,
-        "reportingInstance": "kubectl-gpupool",
-        "action": reason,
-        "reason": reason,
-        "note": note[:1024],
-        "type": "Normal",
-        "regarding": {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]},
-    }
-    await context.api.create("/apis/events.k8s.io/v1/namespaces/default/events", event)

@@ -10,7 +10,7 @@ from gpupool.cli.parser import Parser, number, one_of
 from gpupool.kubernetes import ledger
 from gpupool.kubernetes.api import JSON_PATCH
 from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, tell, until
+from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, until
 from gpupool.kubernetes.plugin.adoption import Adoption, adoption, set_mode
 from gpupool.kubernetes.plugin.context import DAEMONSETS, PODS, Context
 from gpupool.kubernetes.plugin.others import offered, plugins_of, stay_away, users
@@ -102,7 +102,7 @@ async def _refusal(plan: Adoption, context: Context) -> GpupoolError | None:
 
 async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
     name = plan.node.name
-    found = await change_node(context, name, plan.node_patch)
+    await change_node(context, name, plan.node_patch)
 
     async def others() -> str:
         left = offered(await context.node(name))
@@ -113,7 +113,6 @@ async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
     if refusal is not None:
         raise refusal
     await write_mode(plan.node, plan.mode, context)
-    await tell(context, found, "Adopted", f"gpupool hands out its {len(plan.node.cards)} cards, mode {plan.mode}")
 
 
 async def write_mode(node: GpuNode, mode: Mode, context: Context) -> None:

@@ -9,7 +9,7 @@ from gpupool.base.errors import StillInUse
 from gpupool.cli.parser import Parser
 from gpupool.kubernetes import evicting
 from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, gated_pods, open_gate, report, tell, until
+from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, gated_pods, open_gate, report, until
 from gpupool.kubernetes.plugin.adopt import add_timeout, read_ledger, write_mode
 from gpupool.kubernetes.plugin.adoption import back_lines, restoring, waits_only_for
 from gpupool.kubernetes.plugin.context import NODES, Context, Json
@@ -90,8 +90,7 @@ async def _apply(node: GpuNode, seconds: float, context: Context) -> None:
     for pod in await gated_pods(context):
         if waits_only_for(name, pod, nodes):
             await open_gate(context, pod)
-    found = await change_node(context, name, restoring)
-    await tell(context, found, "Released", "gpupool only looks at it")
+    await change_node(context, name, restoring)
 
 
 async def _evict(node: GpuNode, context: Context) -> None:
