@@ -81,6 +81,7 @@ def end_gang(write: Write, row: Row, state: JobState) -> tuple[list[str], list[s
     waiting = [one.id for one in members if one.state == JobState.PENDING]
     working = [one.id for one in members if one.state in (JobState.STARTING, JobState.RUNNING)]
     if state is JobState.DONE and not row.launcher:
+        release_launchers(write, row.gang_id)  # its end may be the first that is heard of it
         return [], stop_waiting(write, waiting, "gang")
     why = "launcher" if state is JobState.DONE else "gang"
     return stop_working(write, working, why, None), stop_waiting(write, waiting, why)

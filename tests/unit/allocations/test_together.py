@@ -99,6 +99,15 @@ def test_a_launcher_holds_its_place_and_starts_when_the_others_run(house: House)
     assert "RANK" not in launcher.env
 
 
+def test_a_launcher_starts_when_nobody_heard_of_the_others_before_they_were_done(house: House) -> None:
+    """A server that was away while a short worker ran is told its end alone."""
+    gang(house, RoleIn(name="launcher", count=1, launcher=True, shape=SMALL), RoleIn(name="w", count=1))
+    (worker,) = work(house)
+    house.report(worker, "ended", exit_code=0, started_ns=5)
+    assert house.job("train.1").state == "done"
+    assert [item.job_name for item in work(house)] == ["train.0"]
+
+
 def test_when_the_launcher_is_done_the_others_are_stopped(house: House) -> None:
     gang(house, RoleIn(name="launcher", count=1, launcher=True, shape=SMALL), RoleIn(name="w", count=1))
     run_all(house)
