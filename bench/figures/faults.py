@@ -1,15 +1,13 @@
 """Ten thousand kill -9 of server, agent, supervisors, jobs and clients under load, and every promise checked."""
 
-import datetime
 import os
-import platform
 import random
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+from bench.campaigns import circumstances
 from bench.rows import Row
 from tests.faults.gang_campaign import run_gang_campaign
 from tests.faults.harness import LONG, Broken, Counts, run_campaign
@@ -64,7 +62,9 @@ def record(counts: Counts, seed: int, broken: list[str], seconds: float) -> str:
     lines = [
         f"# {sum(counts.kills.values())} kills",
         "",
-        _circumstances(seed, seconds),
+        circumstances(
+            seed, seconds, f"a new pool every {PER_POOL} kills, its agent inside the server and apart in turn"
+        ),
         "",
         "| killed with -9 | times |",
         "|---|---|",
@@ -79,16 +79,6 @@ def record(counts: Counts, seed: int, broken: list[str], seconds: float) -> str:
         f"Pools in which a promise was broken: {len(broken)}.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _circumstances(seed: int, seconds: float) -> str:
-    describe = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
-    return (
-        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit}, {os.cpu_count()} CPUs, "
-        f"Linux {platform.release()}, Python {platform.python_version()}. First seed {seed}, {seconds:.0f} s, "
-        f"a new pool every {PER_POOL} kills, its agent inside the server and apart in turn."
-    )
 
 
 def _sums(counts: Counts) -> str:

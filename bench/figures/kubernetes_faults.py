@@ -1,15 +1,13 @@
 """A thousand kill -9 of controller, webhook, scheduler, API server and etcd at every row of the failure table."""
 
-import datetime
 import os
-import platform
 import random
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from bench.campaigns import circumstances
 from bench.rows import Row
 from tests.support.cluster.session import session_cluster
 from tests.support.kube_faults.campaign import Broken, Counts, run_campaign
@@ -66,7 +64,7 @@ def record(counts: Counts, seed: int, broken: list[str], seconds: float) -> str:
     lines = [
         f"# {sum(counts.rounds.values())} rounds of faults on a cluster",
         "",
-        _circumstances(seed, seconds),
+        circumstances(seed, seconds, f"a new control plane every {PER_RIG} rounds"),
         "",
         "| killed with -9 | rounds |",
         "|---|---|",
@@ -81,13 +79,3 @@ def record(counts: Counts, seed: int, broken: list[str], seconds: float) -> str:
         f"Truths that did not hold: {len(broken)}.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _circumstances(seed: int, seconds: float) -> str:
-    describe = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
-    return (
-        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit}, {os.cpu_count()} CPUs, "
-        f"Linux {platform.release()}, Python {platform.python_version()}. First seed {seed}, {seconds:.0f} s, "
-        f"a new control plane every {PER_RIG} rounds."
-    )

@@ -81,16 +81,4 @@ class JobQueue:
         others = (job for job in queue if job not in before)
         heads = tuple(islice(chain(before, others), None if gang else HEADS))
         ages = tuple(queue[job] for job in heads)
-        return Waiting(
-            key.tenant,
-            key.priority,
-            key.shape,
-            heads,
-            len(queue),
-            ages[0],
-            ages,
-            seconds=key.seconds,
-            gang=gang,
-            reservation=key.reservation,
-            preemptible=key.preemptible,
-        )
+        return Waiting.of(key, heads, len(queue), ages, gang)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpupool.model.allocation import Seat
 
 Json = Mapping[str, Any]
+
+
+def cards_of(seats: Iterable[Seat]) -> list[dict[str, Any]]:
+    """Seats as ledgers write them."""
+    return [{"uuid": one.device, "gpuMilli": one.gpu_milli, "memoryBytes": one.memory_bytes} for one in seats]
+
+
+def seats_of(cards: Iterable[Json]) -> tuple[Seat, ...]:
+    """And back."""
+    return tuple(Seat(one["uuid"], one["gpuMilli"], one["memoryBytes"]) for one in cards)
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class Ended:
             "namespace": self.namespace,
             "pod": self.pod,
             "container": self.container,
-            "cards": [{"uuid": s.device, "gpuMilli": s.gpu_milli, "memoryBytes": s.memory_bytes} for s in self.seats],
+            "cards": cards_of(self.seats),
             "tenant": self.tenant,
             "account": self.account,
             "heldNs": self.held_ns,
@@ -45,7 +55,7 @@ class Ended:
             namespace=read["namespace"],
             pod=read["pod"],
             container=read["container"],
-            seats=tuple(Seat(c["uuid"], c["gpuMilli"], c["memoryBytes"]) for c in read["cards"]),
+            seats=seats_of(read["cards"]),
             tenant=read["tenant"],
             account=read["account"],
             held_ns=read["heldNs"],

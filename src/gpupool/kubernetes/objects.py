@@ -14,7 +14,7 @@ from typing import Any
 
 from gpupool.base.units import WHOLE
 from gpupool.kubernetes import names
-from gpupool.kubernetes.ended import Ended
+from gpupool.kubernetes.ended import Ended, cards_of, seats_of
 from gpupool.kubernetes.needs import Nearby, Port
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
@@ -79,13 +79,12 @@ class Entry:
         return self.uid, self.container
 
     def to_json(self) -> dict[str, Any]:
-        cards = [{"uuid": s.device, "gpuMilli": s.gpu_milli, "memoryBytes": s.memory_bytes} for s in self.seats]
         found = {
             "uid": self.uid,
             "namespace": self.namespace,
             "pod": self.pod,
             "container": self.container,
-            "cards": cards,
+            "cards": cards_of(self.seats),
             "tenant": self.tenant,
             "sharing": self.sharing.value,
             "priority": self.priority,
@@ -103,7 +102,7 @@ class Entry:
             namespace=read["namespace"],
             pod=read["pod"],
             container=read["container"],
-            seats=tuple(Seat(c["uuid"], c["gpuMilli"], c["memoryBytes"]) for c in read["cards"]),
+            seats=seats_of(read["cards"]),
             tenant=read["tenant"],
             sharing=Sharing(read.get("sharing", Sharing.FIXED)),
             priority=read.get("priority", 0),

@@ -123,19 +123,7 @@ class PodQueue:
         heads = gang.members if gang else tuple(gangs.job_name(pod.uid, pod.asks[0].container) for pod in pods)
         ages = (pods[0].created_ns,) * len(heads) if gang else tuple(pod.created_ns for pod in pods)
         count = len(heads) if gang else len(self._queue[key])
-        return Waiting(
-            key.tenant,
-            key.priority,
-            key.shape,
-            heads,
-            count,
-            ages[0],
-            ages,
-            seconds=key.seconds,
-            gang=gang,
-            reservation=key.reservation,
-            preemptible=key.preemptible,
-        )
+        return Waiting.of(key, heads, count, ages, gang)
 
     def _waiting_gang(self, name: str, present: Present) -> Waiting | None:
         pods = self.gang(name)

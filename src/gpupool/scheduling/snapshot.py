@@ -8,7 +8,7 @@ Whoever builds a snapshot (a SQL ledger, Kubernetes objects, a trace) fills the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -150,6 +150,23 @@ class Waiting:
     """The name of the reservation that it may use, beside what everybody may."""
     preemptible: bool = False
     """It may be made to give its seats back and wait again; so it may use what others are guaranteed."""
+
+    @classmethod
+    def of(cls, key: ClassKey, heads: Sequence[str], count: int, heads_ns: Sequence[int], gang: Gang | None) -> Waiting:
+        """A class with its heads, in the order of their turns, and when each was submitted."""
+        return cls(
+            key.tenant,
+            key.priority,
+            key.shape,
+            tuple(heads),
+            count,
+            min(heads_ns),
+            tuple(heads_ns),
+            seconds=key.seconds,
+            gang=gang,
+            reservation=key.reservation,
+            preemptible=key.preemptible,
+        )
 
     @cached_property
     def key(self) -> ClassKey:

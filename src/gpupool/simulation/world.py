@@ -212,19 +212,7 @@ class World:
 def _as_waiting(key: ClassKey, queue: Mapping[str, Job]) -> Waiting:
     heads = tuple(queue) if key.gang else tuple(islice(queue, HEADS))
     ages = tuple(queue[head].submitted_ns for head in heads)
-    return Waiting(
-        key.tenant,
-        key.priority,
-        key.shape,
-        heads,
-        len(queue),
-        min(ages),
-        ages,
-        seconds=key.seconds,
-        gang=queue[heads[0]].gang,
-        reservation=key.reservation,
-        preemptible=key.preemptible,
-    )
+    return Waiting.of(key, heads, len(queue), ages, queue[heads[0]].gang)
 
 
 def columns_of(nodes: Sequence[Node]) -> Cards:
