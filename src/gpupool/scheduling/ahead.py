@@ -22,7 +22,7 @@ from gpupool.scheduling.quotas_ahead import QuotasAhead
 from gpupool.scheduling.refusal_kept import kept_back, quota_kept_back
 from gpupool.scheduling.reservation import hold_all
 from gpupool.scheduling.snapshot import Bools, ClassKey, Start, Waiting
-from gpupool.scheduling.timeline import NEVER, Hold, Timeline
+from gpupool.scheduling.timeline import Hold, Timeline
 from gpupool.scheduling.work import Seated, Work
 
 PATIENCE_NS = 600 * SECOND
@@ -200,14 +200,15 @@ class Ahead:
         )
         if found is None:
             return False
-        known = found.at_ns < UNTOLD
-        until = backfill.timeline.until(seconds, found.at_ns) if known else NEVER
         firm = not waiting.preemptible
-        self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, firm=firm, collects=not known)
+        if found.at_ns >= UNTOLD:
+            self._quotas.collect(waiting.tenant, found.taken, found.at_ns, firm=firm, inside=inside)
+        else:
+            until = backfill.timeline.until(seconds, found.at_ns)
+            self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, firm=firm)
         if found.hold is not None:
             self._own[waiting.key] = found.hold
-        if found.hold is not None and known:
-            self.starts[waiting.key] = start_of(found.hold)
+            self.starts |= {waiting.key: start_of(found.hold)} if found.at_ns < UNTOLD else {}
         return True
 
     def _has_room(self, waiting: Waiting, said: Rejection) -> bool:

@@ -126,6 +126,10 @@ class Quotas:
                 may = tree.narrowed(tenant, may) if tree.covers(tenant, tree.ask(shape, least)) else None
         return may
 
+    def covers(self, tenant: str, use: Use) -> bool:
+        """Whether there is room for so much more in everything that the claim that is asked for would meet."""
+        return all(tree.covers(tenant, use) for tree in self._asked())
+
     def promised(self, tenant: str, shape: Shape, least: Amount, window: tuple[int, int]) -> Later | None:
         """The first promise beside which the claim, were it to run from then until then, finds no room in a quota."""
         return self.promised_use(tenant, self.tree.ask(shape, least), window)

@@ -8,7 +8,7 @@ Where nobody has a quota, nothing is computed.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,11 @@ from gpupool.model.quota import Resource
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import expected_ends
 from gpupool.scheduling.quota_node import Use
+from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.quotas import Later, Quotas
 from gpupool.scheduling.reclaim import used
 from gpupool.scheduling.snapshot import Ints, Running
+from gpupool.scheduling.timeline import NEVER
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,19 +76,48 @@ class QuotasAhead:
             quotas.window = seen
             quotas.rollback(mark)
 
-    def keep(
-        self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, firm: bool, collects: bool = False
-    ) -> None:
-        """From now on nobody may take what these seats need of any quota then; `collects`: nor use it until then."""
-        quotas = self._quotas
-        if not quotas.tree.resources:
-            return
-        use, gone = quotas.use_of(taken), frozenset(held.job for held in self._over(start_ns))
+    def keep(self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, firm: bool) -> None:
+        """From now on nobody may take what these seats need of any quota at that start."""
+        if self._quotas.tree.resources:
+            use, tree = self._quotas.use_of(taken), self._tree_at(start_ns, end_ns)
+            self._keep(Later(tree, tenant, use, firm, start_ns, end_ns, self._gone(start_ns)))
+
+    def collect(self, tenant: str, taken: Taken, start_ns: int, *, firm: bool, inside: bool = False) -> None:
+        """Nobody may use from now on what these seats need of any quota; nobody knows when `start_ns` is.
+
+        What has ended by then may be more than the quotas lack: cards are waited for too. So it is kept from the first
+        instant at which the quotas have room, perhaps now. Else whoever may run beside it only after that start would
+        put the quota off again, and with new jobs in the way of the cards for ever. `inside`: at which the tenant has
+        room for it inside what it is guaranteed.
+        """
+        if self._quotas.tree.resources:
+            use = self._quotas.use_of(taken)
+            since = self._first_room(tenant, use, start_ns, inside=inside)
+            tree = self._tree_at(since, NEVER)
+            self._keep(Later(tree, tenant, use, firm, since, NEVER, self._gone(since), collects=True))
+
+    def _keep(self, later: Later) -> None:
+        with self.at(later.start_ns, later.end_ns):
+            met = self._quotas.met()
+        for one in (later.tree, *met):
+            one.take(later.tenant, later.use, firm=later.firm)
+        self._quotas.later.append(later)
+
+    def _tree_at(self, start_ns: int, end_ns: int) -> Tree:
         with self.at(start_ns, end_ns):
-            tree, met = quotas.tree.copy(), quotas.met()
-        for one in (tree, *met):
-            one.take(tenant, use, firm=firm)
-        quotas.later.append(Later(tree, tenant, use, firm, start_ns, end_ns, gone, collects))
+            return self._quotas.tree.copy()
+
+    def _gone(self, instant_ns: int) -> frozenset[str]:
+        return frozenset(held.job for held in self._over(instant_ns))
+
+    def _first_room(self, tenant: str, use: Use, start_ns: int, *, inside: bool) -> int:
+        instants = [self._now_ns, *(held.end_ns for held in self._over(start_ns)), start_ns]
+
+        def has_room(n: int) -> bool:
+            with self.at(instants[n], NEVER):
+                return self._quotas.covers(tenant, use) and not (inside and self._quotas.tree.borrows(tenant, use))
+
+        return instants[bisect_left(range(len(instants) - 1), True, key=has_room)]
 
     def _over(self, instant_ns: int) -> list[_Held]:
         return self._held[: bisect_right(self._held, instant_ns, key=_end)]

@@ -249,6 +249,13 @@ def workers(name: str, count: int, at: int = 0, **how) -> Waiting:
     return replace(first, gang=Gang(name, Group(name, (role,)), members))
 
 
+def of_model(gang: Gang | None, model: str) -> Gang:
+    assert gang is not None
+    (role,) = gang.root.parts
+    assert isinstance(role, Role)
+    return replace(gang, root=Group(gang.id, (replace(role, shape=whole(model=model)),)))
+
+
 def lending(name: str, lent: float, nominal: float = 1) -> dict[str, TenantView]:
     """A tenant that holds nothing and lends so many cards of what it is guaranteed."""
     return {name: member(gpu=(nominal, None, lent))}
@@ -314,6 +321,21 @@ def test_who_waits_for_quota_of_unknown_end_collects_quota_and_no_cards() -> Non
     assert found.starts == {}
     assert found.rejections[queue[1].key] == Rejection(
         "what the quota of tenant nlp leaves is kept for a claim of higher rank", Reason.QUOTA
+    )
+
+
+def test_who_has_its_quota_and_waits_for_cards_of_unknown_end_keeps_the_quota_meanwhile() -> None:
+    """Also what its tenant's own jobs will give back before those cards come: else smaller ones used that first."""
+    columns = full("1x2xT4+1x3xT4+1x1xL40S", 0, 1, 2, 3)
+    tenants = {"nlp": member(gpu=(5, 0), holds=2), "web": member(holds=2)}
+    queue = workers("big", 3), small("mine", None, want=whole(model="L40S"))
+    runs = held_by("nlp", columns, None, None) + held_by("web", columns, None, None, first=2)
+    head = replace(queue[0], gang=of_model(queue[0].gang, "T4"))
+    found = plan(snapshot(columns, head, queue[1], tenants=tenants), runs)
+    assert placed(found) == []
+    assert found.rejections[head.key].dominant is not Reason.QUOTA
+    assert found.rejections[queue[1].key].sentence == (
+        "what the quota of tenant nlp leaves is kept for a claim of higher rank"
     )
 
 
