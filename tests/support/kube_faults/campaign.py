@@ -17,6 +17,7 @@ from gpupool.kubernetes import ledger
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pods import read_pod
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.directory import ClusterError
 from tests.support.cluster_pool import POLL_SECONDS, ClusterPool
 from tests.support.kube_faults import truths
 from tests.support.kube_faults.agents import Agents
@@ -111,7 +112,10 @@ class Campaign:
         """Raises Broken."""
         began = time.monotonic()
         self._last = row
-        self.rows.kill(row)
+        try:
+            self.rows.kill(row)
+        except ClusterError as error:
+            self._check(False, [f"never: {error}"])
         self.pool.admin.close()
         self.calm()
         self.counts.rounds[row] += 1

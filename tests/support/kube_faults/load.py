@@ -64,13 +64,16 @@ class Load:
         for one in self._chance.sample(there, len(there) // self._chance.choice([3, 4, 8])):
             self.delete(one)
 
-    def press(self, cards: int) -> None:
-        """Cards full of pods that give way, a second old, and then pods for which they do. Some are kept for gangs."""
+    def press(self, cards: int, over: Callable[[], bool]) -> None:
+        """Cards full of pods that give way, a second old, and then pods for which they do. Some are kept for gangs.
+
+        A gang that waits may have some leave before that: `over` says that nobody is there any more to bind the others.
+        """
         for one in self.pods():
             self.delete(one, "forced")
         for _ in range(cards):
             self.create("low")
-        wait_until(lambda: self._aged() > 2, PRESS_SECONDS, lambda: "pods that give way are not bound")
+        wait_until(lambda: over() or self._aged() > 2, PRESS_SECONDS, lambda: "pods that give way are not bound")
         for _ in range(3):
             self.create("high")
 

@@ -92,7 +92,7 @@ class Rows:
         """Pods of high priority where cards are held by what gives way."""
         trap = Trap("eviction", self._standing.now.kill, self._chance.randint(1, 2), after)
         self._standing.now.door.set(trap)
-        self._load.press(self._cards)
+        self._load.press(self._cards, trap.sprung.is_set)
         self._await(trap)
         self._standing.replace()
 
