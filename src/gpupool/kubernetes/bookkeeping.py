@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpupool.kubernetes import gangs
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 
 
@@ -23,14 +23,14 @@ def settled(
     node_exists: bool = True,
     claimed: Mapping[str, Pod] = MappingProxyType({}),
     given_up: Container[str] = frozenset(),
-    leaving: Mapping[str, str] = MappingProxyType({}),
+    leaving: Mapping[str, Order] = MappingProxyType({}),
     kept: Container[str] = frozenset(),
 ) -> tuple[Entry, ...]:
     """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
 
     `claimed`: by seat that was kept for a member of a gang, the pod that takes it. `given_up`: gangs that do not come
-    together, whose seats go unless their pod was released. `leaving`: by claim that is to be evicted, for whom; one
-    that was and whose pod was not asked yet stays where nobody needs it to go any more. `kept`: pods that were never
+    together, whose seats go unless their pod was released. `leaving`: by claim the order to leave that ought to
+    stand there; where it is not among them, none does. `kept`: pods that were never
     bound and are gone, whose seats wait for an heir.
     """
     if not node_exists:
@@ -43,12 +43,12 @@ def settled(
     return tuple(_leaving(entry, pods.get(entry.uid), leaving, node.version + 1) for entry in living)
 
 
-def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, str], version: int) -> Entry:
-    wanted = leaving.get(gangs.job_name(entry.uid, entry.container), "")
+def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, Order], version: int) -> Entry:
+    wanted = leaving.get(gangs.job_name(entry.uid, entry.container), Order())
     going = pod is None or pod.deleting or entry.state is EntryState.DRAINING
-    if going or wanted == entry.leaving_for:
+    if going or wanted == entry.order:
         return entry
-    return replace(entry, leaving_for=wanted, generation=version)
+    return replace(entry, leaving_for=wanted.whom, leaving_at=wanted.at, generation=version)
 
 
 def _unreleased(entry: Entry, pods: Mapping[str, Pod]) -> bool:

@@ -27,7 +27,7 @@ from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
-from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.objects import Entry, GpuNode, Order
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.releasing import Releases
@@ -247,8 +247,8 @@ class Controller:
         given_up = self._holding.given_up(self.pool)
         seats = {self.pool.ledger_of(uid) for name in given_up for uid in self.pool.present(name).entered}
         seats |= {self.pool.ledger_of(uid) for uid in claimed}
-        leaving = self.pool.leaving() | {one.job: one.beneficiary for one in plan.evictions}
-        seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in leaving}
+        leaving = await self._removing.orders(plan.evictions)
+        seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self.pool.orders())}
         names, self.pool.unsettled = sorted(self.pool.unsettled | set(added) | seats), set()
         try:
             known = [self.pool.ledgers[name] for name in names if name in self.pool.ledgers]
@@ -267,7 +267,7 @@ class Controller:
         added: Iterable[Entry],
         claimed: Mapping[str, Pod],
         given_up: frozenset[str],
-        leaving: Mapping[str, str],
+        leaving: Mapping[str, Order],
     ) -> tuple[Entry, ...]:
         """What the node's ledger has to become."""
         exists, version = node.name in self.pool.hosts, node.version + 1

@@ -1,9 +1,9 @@
 """Pods whose card has failed, or is not shown by its node any more.
 
 The card is out of the pool at once, by its health. After a while, in which it may have come back, people are told, and
-a pod that an owner makes anew is asked to leave, so that the next one is placed elsewhere. Nobody would make a bare pod
-again: it stays, with the reason. What is asked goes by the Eviction API: budgets are honoured, and it is asked again.
-Nothing is written down, so a new leader begins to count anew.
+a pod that an owner makes anew is to leave, so that the next one is placed elsewhere. Nobody would make a bare pod
+again: it stays, with the reason. Nothing is written down here, so a new leader begins to count anew; but who was
+ordered to leave has waited already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from gpupool.kubernetes.pool import Pool
 from gpupool.model.device import Health
 
 GRACE_SECONDS = 30.0
-AGAIN_SECONDS = 15.0
 GONE = "its node does not show it any more"
 
 
@@ -39,7 +38,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Due:
-    """Of whom people are to be told, and who is to be asked to leave."""
+    """Of whom people are to be told now, and who is to leave, as long as it is there."""
 
     tell: tuple[Failed, ...] = ()
     leave: tuple[Failed, ...] = ()
@@ -49,7 +48,6 @@ class Due:
 class _Known:
     since: float
     told: bool = False
-    asked: float | None = None
 
 
 class Failing:
@@ -67,23 +65,25 @@ class Failing:
         (self._nodes.add if ill else self._nodes.discard)(name)
 
     def due(self, pool: Pool) -> Due:
-        """Who is due now: each is told of once, and asked again while it is there."""
+        """Each is told of once."""
         now, found = self._seconds(), {one.pod.uid: one for one in self._found(pool)}
-        self._known = {uid: self._known.get(uid) or _Known(now) for uid in found}
+        self._known = {uid: self._known.get(uid) or self._seen(one.pod, pool) for uid, one in found.items()}
         late = {uid: known for uid, known in self._known.items() if now - known.since >= self._grace}
         tell = tuple(found[uid] for uid, known in late.items() if not known.told)
-        leave = tuple(found[uid] for uid, known in late.items() if found[uid].pod.owner and _again(known, now))
+        leave = tuple(found[uid] for uid in late if found[uid].pod.owner)
         for one in tell:
             self._known[one.pod.uid].told = True
-        for one in leave:
-            self._known[one.pod.uid].asked = now
         return Due(tell, leave)
+
+    def _seen(self, pod: Pod, pool: Pool) -> _Known:
+        """For the first time."""
+        ordered = any(entry.leaving_at and not entry.leaving_for for entry in pool.entries_of(pod.uid))
+        return _Known(self._seconds() - (self._grace if ordered else 0.0), told=ordered)
 
     def next_look(self) -> float | None:
         """Seconds until somebody is due; None where nobody is looked at."""
         now = self._seconds()
         waits = [known.since + self._grace - now for known in self._known.values() if not known.told]
-        waits += [known.asked + AGAIN_SECONDS - now for known in self._known.values() if known.asked is not None]
         return min(waits, default=None)
 
     def _found(self, pool: Pool) -> Iterator[Failed]:
@@ -95,10 +95,6 @@ class Failing:
                 gone = pod is None or pod.gated or pod.ended or pod.deleting or entry.state is EntryState.DRAINING
                 if not gone and node is not None and pod is not None and (why := _why(node, entry)):
                     yield Failed(pod, why)
-
-
-def _again(known: _Known, now: float) -> bool:
-    return known.asked is None or now - known.asked >= AGAIN_SECONDS
 
 
 def _failed(node: GpuNode) -> dict[str, str]:

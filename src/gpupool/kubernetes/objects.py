@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupool.base.units import WHOLE
 from gpupool.kubernetes import names
@@ -50,6 +50,15 @@ ENTRY_TRANSITIONS: Mapping[EntryState, frozenset[EntryState]] = {
 }
 
 
+class Order(NamedTuple):
+    """To leave. It is given by the ledger alone, and an eviction names the version of the pod that stands in it."""
+
+    whom: str = ""
+    """The claim or gang for which the pod goes; empty where its card has failed."""
+    at: str = ""
+    """The pod's version when it was given."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One container's cards. `uid` is its pod's; `generation` goes up whenever the entry is written anew."""
@@ -73,10 +82,16 @@ class Entry:
     """Since when these seats are held, by the ledger's own clock; 0: not written yet."""
     reservation: str = ""
     """The reservation that its pod named."""
+    leaving_at: str = ""
+    """The version of its pod that the eviction names: one that was touched since then stays."""
 
     @property
     def key(self) -> tuple[str, str]:
         return self.uid, self.container
+
+    @property
+    def order(self) -> Order:
+        return Order(self.leaving_for, self.leaving_at)
 
     def to_json(self) -> dict[str, Any]:
         found = {
@@ -92,7 +107,7 @@ class Entry:
             "generation": self.generation,
         }
         more = {"gang": self.gang, "leavingFor": self.leaving_for, "account": self.account, "heldNs": self.held_ns}
-        more["reservation"] = self.reservation
+        more |= {"reservation": self.reservation, "leavingAt": self.leaving_at}
         return {**found, **{name: value for name, value in more.items() if value}}
 
     @classmethod
@@ -108,6 +123,7 @@ class Entry:
             priority=read.get("priority", 0),
             gang=read.get("gang", ""),
             leaving_for=read.get("leavingFor", ""),
+            leaving_at=read.get("leavingAt", ""),
             reservation=read.get("reservation", ""),
             state=EntryState(read["state"]),
             generation=read["generation"],

@@ -17,7 +17,7 @@ from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, handing_out
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, entries, put, uids
-from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.objects import Entry, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.rules import Rules, used
@@ -145,6 +145,10 @@ class Pool:
     def leaving(self) -> dict[str, str]:
         """By claim whose pod is to be evicted and was not asked yet, for whom; those whom it helps still wait."""
         return {job: claim for job, claim in self._leaving.whom.items() if self.waits(claim)}
+
+    def orders(self) -> Mapping[str, Order]:
+        """By claim whose pod was told to leave, what stands in its ledger."""
+        return self._leaving.orders
 
     def waits(self, claim: str) -> bool:
         """Whether a claim, or a gang, by the scheduler's name of it, has no cards yet."""

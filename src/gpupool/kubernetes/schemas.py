@@ -191,6 +191,7 @@ def _entry() -> Schema:
             "priority": {"type": "integer", "format": "int32"},
             "gang": text(253),
             "leavingFor": text(320),
+            "leavingAt": text(64),
             "reservation": text(63),
             "state": words(EntryState),
             "generation": {**whole(), "minimum": 1},

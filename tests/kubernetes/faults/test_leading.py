@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -43,6 +44,8 @@ def agents(cluster: Cluster) -> Agents:
 @pytest.fixture(scope="module")
 def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("leading"), agents) as made:
+        urgent = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "urgent"}}
+        made.admin.apply("/apis/scheduling.k8s.io/v1/priorityclasses/urgent", {**urgent, "value": 1000})
         made.adopt(cluster.simulate_nodes(1, prefix="leading"), CARDS)
         yield made
 
@@ -51,7 +54,8 @@ def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFact
 def two(pool: ClusterPool, agents: Agents, doors: Doors, pods_path: str) -> Iterator[Two]:
     """The one that leads and the one that stands by."""
     replicas = Replicas(pool, doors, pool.place)
-    one, other = replicas.make(), replicas.make()
+    settings = "--settings", json.dumps({"preemption": {"protectedSeconds": 1}})
+    one, other = replicas.make(*settings), replicas.make(*settings)
     found = sees(pool, lambda: (one.leads and Two(one, other)) or (other.leads and Two(other, one)), "one leads")
     sees(pool, lambda: f"stands by, {holder(pool.admin)} leads" in found.second.page("readyz"), "the other stands by")
     yield found
@@ -72,9 +76,21 @@ def holder(admin: Api) -> str:
     return str(admin.get(LEASE)["spec"]["holderIdentity"])
 
 
-def create(admin: Api, pods_path: str, name: str) -> None:
+def create(admin: Api, pods_path: str, name: str, **hints: Any) -> None:
     """It wants more than half a card: one card has room for one."""
-    admin.create(pods_path, fresh(pod(name, {"main": asking(1, 600)}, namespace=pods_path.split("/")[4])))
+    admin.create(pods_path, fresh(pod(name, {"main": asking(1, 600)}, namespace=pods_path.split("/")[4], **hints)))
+
+
+def urgent(admin: Api, pods_path: str) -> None:
+    """One for whom others leave."""
+    asked = {"main": asking(1, 600)}
+    made = pod("urgent", asked, namespace=pods_path.split("/")[4], spec={"priorityClassName": "urgent"})
+    admin.create(pods_path, fresh(made))
+
+
+def orders(pool: ClusterPool) -> list[str]:
+    """Pods that a ledger orders to leave."""
+    return [entry["pod"] for entries in pool.entries().values() for entry in entries if entry.get("leavingFor")]
 
 
 def is_placed(pool: ClusterPool, pods_path: str, name: str) -> None:
@@ -136,6 +152,31 @@ def test_a_leader_that_stood_still_past_its_lease_writes_nothing_over_the_new_on
         (n, [(e["uid"], e["cards"]) for e in es]) for n, es in before.items()
     ]
     assert old.door.answers["ledger", 200] == old.door.answers["release", 200] == 0
+
+
+def test_an_eviction_that_is_late_leaves_a_pod_alone_that_need_not_go_any_more(
+    pool: ClusterPool, pods_path: str, two: Two
+) -> None:
+    """The old leader stops while it asks; for whom it asks is gone by the time that the server hears of it."""
+    old, new = two
+    for name in ("first", "second"):
+        create(pool.admin, pods_path, name, preemptible=True)
+        is_placed(pool, pods_path, name)
+    trap = Trap("eviction", lambda: old.send(signal.SIGSTOP), holds=True)
+    old.door.set(trap)
+    urgent(pool.admin, pods_path)
+    assert trap.sprung.wait(LIMIT_SECONDS)
+    assert len(orders(pool)) == 1
+    pool.admin.delete(f"{pods_path}/urgent?gracePeriodSeconds=0")
+    sees(pool, lambda: not orders(pool), "nobody is told to leave")
+    old.door.let_pass()
+    sees(pool, lambda: sum(old.door.answers[key] for key in old.door.answers if key[0] == "eviction"), "it is answered")
+    assert old.door.answers["eviction", 409] == 1
+    old.send(signal.SIGCONT)
+    sees(pool, lambda: "stands by" in old.page("readyz"), "the old one stands by")
+    assert new.leads
+    for name in ("first", "second"):
+        assert "deletionTimestamp" not in pool.admin.get(f"{pods_path}/{name}")["metadata"]
 
 
 def test_while_the_api_server_is_away_nobody_leads_and_then_one_does(

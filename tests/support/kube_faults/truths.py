@@ -34,8 +34,8 @@ def _of_entries(uid: str, entries: list[tuple[str, Entry]], pod: Pod | None) -> 
         found.append(f"{name} stands in ledgers twice: {[(node, one.container) for node, one in entries]}")
     if pod is not None and pod.node and any(node != pod.node for node, _ in entries):
         found.append(f"{name} runs on {pod.node} and stands in the ledger of {entries[0][0]}")
-    if any(one.leaving_for for _, one in entries) and (pod is None or not pod.deleting):
-        found.append(f"{name} leaves for {entry.leaving_for} and is not asked to")
+    if any(any(one.order) for _, one in entries) and (pod is None or not pod.deleting):
+        found.append(f"{name} leaves for {entry.leaving_for or 'its card'} and is not asked to")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpupool.kubernetes.bookkeeping import settled
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, SlotUse
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, Order, SlotUse
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.model.allocation import Seat
 from tests.support.kube_builders import pod
@@ -55,3 +55,14 @@ def test_a_reserved_entry_whose_pod_vanished_before_it_came_goes_the_same_way() 
 
 def test_a_node_that_is_no_more_holds_nothing() -> None:
     assert states(NODE, PODS, node_exists=False) == []
+
+
+def test_an_order_to_leave_stands_with_the_version_of_the_pod_and_goes_when_it_is_not_given_any_more() -> None:
+    order = {"uid-a/main": Order("new/main", "7")}
+    (told,) = settled(NODE, PODS, leaving=order)
+    assert (told.order, told.generation) == (Order("new/main", "7"), 3)
+    written = replace(NODE, entries=(told,), version=3)
+    assert settled(written, PODS, leaving=order) == written.entries
+    assert [one.order for one in settled(written, PODS)] == [Order()]
+    going = {"uid-a": replace(POD, deleting=True)}
+    assert settled(written, going) == written.entries, "it was asked and goes: who needed it is told by the ledger"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.kubernetes.failing import AGAIN_SECONDS, GRACE_SECONDS, Failed, Failing
+from gpupool.kubernetes.failing import GRACE_SECONDS, Failed, Failing
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.pods import read_pod
@@ -77,13 +77,19 @@ def one() -> Node:
     return made
 
 
-def test_who_has_the_failed_card_leaves_after_a_while_and_is_asked_again(one: Node) -> None:
+def test_who_has_the_failed_card_leaves_after_a_while_and_as_long_as_it_is_there(one: Node) -> None:
     one.fail(0)
     assert one.after(0) == ([], [])
     assert one.failing.next_look() == GRACE_SECONDS
     assert one.after(GRACE_SECONDS) == (["a"], ["a"])
-    assert one.after(1) == ([], [])
-    assert one.after(AGAIN_SECONDS) == ([], ["a"])
+    assert one.after(1) == ([], ["a"])
+    assert one.failing.next_look() is None
+
+
+def test_who_was_ordered_to_leave_by_another_leader_has_waited_already(one: Node) -> None:
+    one.run("ordered", 2, leaving_at="7")
+    one.fail(2)
+    assert one.after(0) == ([], ["ordered"])
 
 
 def test_a_bare_pod_stays_and_people_are_told_once(one: Node) -> None:
@@ -91,7 +97,7 @@ def test_a_bare_pod_stays_and_people_are_told_once(one: Node) -> None:
     one.fail(2)
     one.after(0)
     assert one.after(GRACE_SECONDS) == (["bare"], [])
-    assert one.after(100 * AGAIN_SECONDS) == ([], [])
+    assert one.after(100 * GRACE_SECONDS) == ([], [])
     assert one.failing.next_look() is None
 
 

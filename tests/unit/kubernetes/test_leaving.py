@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpupool.kubernetes.leaving import Leaving
-from gpupool.kubernetes.objects import Entry
+from gpupool.kubernetes.objects import Entry, Order
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.owed import KEPT_NS
 
@@ -53,6 +53,14 @@ def test_a_minute_after_the_last_one_left_it_waits_its_turn_as_others_do() -> No
     assert leaving.owed() == ("new/main",)
     clock.now += 1
     assert leaving.owed() == ()
+
+
+def test_an_order_without_anybody_it_is_for_is_known_and_owed_to_nobody() -> None:
+    leaving, ill = Leaving(Clock()), replace(HELD, leaving_at="7")
+    leaving.note([HELD], [ill])
+    assert (leaving.orders, leaving.whom, leaving.owed()) == ({"old/main": Order("", "7")}, {}, ())
+    leaving.note([ill], [HELD])
+    assert leaving.orders == {}
 
 
 def test_the_same_ledger_again_changes_nothing() -> None:
