@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 from gpupool.base.errors import BadQuantity
@@ -22,19 +23,34 @@ _SUFFIXES = {
 _FORM = re.compile(r"([+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40}))(?:([eE][+-]?[0-9]{1,2})|([A-Za-z]{0,2}))")
 
 
+KNOWN = 4096
+"""So many are remembered with their number: pods repeat them, and a fraction takes long to make."""
+
+
 def parse_quantity(value: object) -> Fraction:
     """The number of a quantity as YAML gives it: text, an integer or a decimal. Raises BadQuantity.
 
     >>> parse_quantity("8Gi") == 8 << 30, parse_quantity("500m"), parse_quantity(0.1)
     (True, Fraction(1, 2), Fraction(1, 10))
     """
-    text = "" if isinstance(value, bool) or not isinstance(value, (str, int, float)) else str(value).strip()
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise _no_quantity(value)
+    return _parsed(value)
+
+
+@lru_cache(KNOWN, typed=True)
+def _parsed(value: str | float) -> Fraction:
+    text = str(value).strip()
     found = _FORM.fullmatch(text) if len(text) <= 100 else None
     if found is None or (found.group(3) or "") not in _SUFFIXES:
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        raise BadQuantity(f"{shown} is no quantity", hint="write it like 2, 8Gi or 500m")
+        raise _no_quantity(value)
     number, exponent, suffix = found.groups()
     return Fraction(number + (exponent or "")) * _SUFFIXES[suffix or ""]
+
+
+def _no_quantity(value: object) -> BadQuantity:
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+    return BadQuantity(f"{shown} is no quantity", hint="write it like 2, 8Gi or 500m")
 
 
 def whole(value: object) -> int:

@@ -35,7 +35,7 @@ class Constraint:
     """It asks for a part of a card: not on a node that hands out whole ones alone."""
 
     @classmethod
-    def of(cls, spec: Json) -> Constraint:
+    def of(cls, spec: Json, *, shares: bool = False) -> Constraint:
         """Of a pod's spec."""
         affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
             "requiredDuringSchedulingIgnoredDuringExecution"
@@ -44,6 +44,7 @@ class Constraint:
             selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
             terms=None if affinity is None else terms_of(affinity),
             tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+            shares=shares,
         )
 
     def admits(self, name: str, labels: Mapping[str, str], taints: Sequence[Json]) -> bool:

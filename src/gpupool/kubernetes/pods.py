@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from gpupool.base import quantities
 from gpupool.base.errors import GpupoolError
-from gpupool.dialects.contract import PodClaim
+from gpupool.dialects.contract import GangHint, PodClaim
 from gpupool.dialects.normal import read_admitted
 from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names
@@ -94,20 +95,35 @@ class Pod:
         return self.gated and not self.deleting and not self.ended and not self.problem
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the claim of a pod says, whichever pod bears it."""
+
+    asks: tuple[Ask, ...] = ()
+    within: Within = ANYWHERE
+    preemptible: bool | None = None
+    gang: str = ""
+    size: int = 0
+    """One of unknown size has as many members as start together."""
+    minimum: int = 0
+
+
 def read_pod(pod: Json) -> Pod:
     """The pod as the API server has it. Never raises for what a tenant wrote: `problem` says what is wrong."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     cpu, memory = requests(spec)
     direct = spec.get("schedulerName") == names.DIRECT
-    found = Pod(
+    owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
+    asked, problem = _asked(meta, spec)
+    return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
         version=meta["resourceVersion"],
-        asks=(),
+        asks=asked.asks,
         cpu_milli=cpu,
         host_bytes=memory,
-        constraint=Constraint.of(spec),
+        constraint=Constraint.of(spec, shares=not all(_is_whole(one.shape) for one in asked.asks)),
         node=spec.get("nodeName") or "",
         account=spec.get("serviceAccountName") or "",
         gated=(direct and not spec.get("nodeName"))
@@ -116,19 +132,21 @@ def read_pod(pod: Json) -> Pod:
         ended=status.get("phase") in ENDED,
         deleting=meta.get("deletionTimestamp") is not None,
         priority=spec.get("priority") or 0,
-        owner=next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""),
+        within=asked.within,
+        preemptible=bool(owner) if asked.preemptible is None else asked.preemptible,
+        owner=owner,
         refusal=refusal(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
+        gang=f"{meta['namespace']}/{asked.gang}" if asked.gang else "",
+        gang_size=asked.size,
+        gang_minimum=asked.minimum,
         reservation=(meta.get("labels") or {}).get(names.RESERVATION, ""),
         needs=needs_of(pod),
         labels=_NONE if spec.get("nodeName") else meta.get("labels") or _NONE,
+        problem=problem,
     )
-    try:
-        return _claimed(found, read_admitted(pod))
-    except GpupoolError as error:
-        return replace(found, problem=str(error))
 
 
 def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
@@ -136,21 +154,46 @@ def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
     return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
-def _claimed(found: Pod, claim: PodClaim) -> Pod:
-    """The pod with what it claims. A gang of unknown size has as many members as start together."""
-    hints, gang = claim.hints, claim.hints.gang
-    size = gang.size or gang.minimum or 1 if gang else 0
-    asks = asks_of(claim)
-    return replace(
-        found,
-        asks=asks,
-        constraint=replace(found.constraint, shares=not all(_is_whole(one.shape) for one in asks)),
-        within=hints.within or ANYWHERE,
-        preemptible=bool(found.owner) if hints.preemptible is None else hints.preemptible,
-        gang=f"{found.namespace}/{gang.name}" if gang else "",
-        gang_size=size,
-        gang_minimum=min(gang.minimum or size, size) if gang else 0,
+_Resources = tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+"""A container's name, its limits and its requests."""
+
+
+def _asked(meta: Json, spec: Json) -> tuple[Asked, str]:
+    """And what is wrong with it."""
+    claim = (meta.get("annotations") or {}).get(names.CLAIM)
+    every = (tuple(map(_resources, spec.get(key) or ())) for key in ("containers", "initContainers"))
+    try:
+        return _asked_by(claim, *every), ""
+    except GpupoolError as error:
+        return Asked(), str(error)
+
+
+def _resources(container: Json) -> _Resources:
+    found = container.get("resources") or {}
+    limits, requests = (tuple((found.get(part) or {}).items()) for part in ("limits", "requests"))
+    return container["name"], limits, requests
+
+
+@lru_cache(4096)
+def _asked_by(claim: str | None, containers: tuple[_Resources, ...], first: tuple[_Resources, ...]) -> Asked:
+    """Read once for all pods of a kind, and for all states of each. Raises what `read_admitted` does."""
+    annotations = {} if claim is None else {names.CLAIM: claim}
+    spec = {"containers": _written(containers), "initContainers": _written(first)}
+    admitted = read_admitted({"metadata": {"annotations": annotations}, "spec": spec})
+    gang = admitted.hints.gang or GangHint("")
+    size = gang.size or gang.minimum or 1
+    return Asked(
+        asks_of(admitted),
+        admitted.hints.within or ANYWHERE,
+        admitted.hints.preemptible,
+        gang.name,
+        size if gang.name else 0,
+        min(gang.minimum or size, size) if gang.name else 0,
     )
+
+
+def _written(containers: Iterable[_Resources]) -> list[dict[str, Any]]:
+    return [{"name": name, "resources": {"limits": dict(m), "requests": dict(r)}} for name, m, r in containers]
 
 
 def _is_whole(shape: Shape) -> bool:

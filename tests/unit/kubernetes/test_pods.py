@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.kubernetes import names
+from gpupool.dialects.normal import read_admitted
+from gpupool.kubernetes import names, pods
 from gpupool.kubernetes.pods import read_pod, requests
 from gpupool.model.claim import Sharing
 from tests.support.kube_builders import asking, gang, pod
+
+BOUND = {"nodeName": "node-1", "schedulingGates": []}
 
 
 def test_a_share_is_read_per_card_and_totals_are_over_its_cards() -> None:
@@ -120,3 +123,15 @@ def test_a_limit_alone_is_a_request() -> None:
 def test_the_schedulers_word_is_told_from_ours(reason: str, message: str, its: bool) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     assert read_pod({**pod(), "status": {"conditions": [condition]}}).refusal == (message if its else "")
+
+
+def test_what_pods_of_a_kind_ask_is_read_once_for_all_of_them_and_all_states_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = []
+    monkeypatch.setattr(pods, "read_admitted", lambda pod: reads.append(pod) or read_admitted(pod))
+    size = 3001 << 20  # that no other test asks for
+    written = [pod(f"worker-{n}", {"main": asking(1, 300, size)}, spec=spec) for n in range(9) for spec in ({}, BOUND)]
+    found = [read_pod(one) for one in written]
+    assert len(reads) == 1
+    assert {one.asks[0].shape.memory_bytes for one in found} == {size}
