@@ -43,6 +43,7 @@ static const struct {
     {"GP-2015", 3, false},
     {"GP-2016", 3, false},
     {"GP-2017", 3, false},
+    {"GP-2018", 3, false},
     {"GP-2030", 3, false},
     {"GP-2031", 3, false},
     {"GP-2032", 3, false},

@@ -15,6 +15,11 @@ def arbiter_path() -> Path:
     return Path(__file__).parent / "bin" / "gpupool-arbiter"
 
 
+def hook_path() -> Path:
+    """The program that looks at an image before a container with a fenced share begins."""
+    return Path(__file__).parent / "bin" / "gpupool-hook"
+
+
 def kernel_path() -> Path:
     """The library of the compiled placement policies."""
     return Path(__file__).parent / "lib" / "gpupool_kernel.so"

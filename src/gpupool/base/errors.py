@@ -168,6 +168,12 @@ class PodRefused(Refused):
     code, title = "GP-2017", "A pod that cannot have a share"
 
 
+class ImageRefused(Refused):
+    """Said by a program on the node (native/hook)."""
+
+    code, title = "GP-2018", "An image in which a share cannot be fenced"
+
+
 class ApiRefused(Refused):
     """`details` has the server's own `status` and `reason` (404 NotFound, 409 Conflict, 422 Invalid)."""
 

@@ -20,6 +20,8 @@ from gpupool.mechanisms.contract import Prepared
 
 VERSION = "0.6.0"
 PREFIX = "gpupool-"
+HOOK_SECONDS = 10
+"""It reads one file; an image on a storage that does not answer ends the start, and the kubelet tries again."""
 
 
 def device(name: str, prepared: Prepared) -> dict[str, Any]:
@@ -31,8 +33,15 @@ def device(name: str, prepared: Prepared) -> dict[str, Any]:
         for one in prepared.mounts
     ]
     nodes = [{"path": path, "hostPath": path, "permissions": "rw"} for path in prepared.allow_nodes]
+    hooks = [_hook(prepared.image_check)] if prepared.image_check else []
     edits = {"env": [f"{key}={value}" for key, value in sorted(own.items())], "mounts": [share, *mounts]}
-    return {"name": name, "containerEdits": {**edits, **({"deviceNodes": nodes} if nodes else {})}}
+    some = {"deviceNodes": nodes, "hooks": hooks}
+    return {"name": name, "containerEdits": {**edits, **{key: value for key, value in some.items() if value}}}
+
+
+def _hook(words: tuple[str, ...]) -> dict[str, Any]:
+    """As root of the host, who alone may enter the agent's folder, also where the container's root is nobody there."""
+    return {"hookName": "createRuntime", "path": words[0], "args": [*words], "timeout": HOOK_SECONDS}
 
 
 def _options(writable: bool) -> list[str]:

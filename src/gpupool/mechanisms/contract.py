@@ -101,6 +101,8 @@ class Prepared:
 
     Where nothing can be mounted, `library_path` goes before the job's own LD_LIBRARY_PATH and `unmounted` into its
     environment, and the fence is advisory at best. `notes` say why the fence is what it is, for people.
+    `image_check` is run on the host before a container begins, with its state on standard input (runtime-spec): where
+    it ends with anything but 0, the container does not.
     """
 
     env: Mapping[str, str]
@@ -112,6 +114,7 @@ class Prepared:
     mounts: tuple[Mount, ...] = ()
     library_path: tuple[str, ...] = ()
     unmounted: Mapping[str, str] = field(default_factory=dict)
+    image_check: tuple[str, ...] = ()
 
 
 class Step(StrEnum):

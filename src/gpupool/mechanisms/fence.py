@@ -30,6 +30,7 @@ from gpupool.mechanisms.driver_files import (
     simulated_libraries,
     templates,
 )
+from gpupool.mechanisms.image_check import image_check
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
 from gpupool.mechanisms.partition import mode_problem, profiles_of
 from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
@@ -90,7 +91,8 @@ class Fence:
         self._write_share(folder, note.made)
         self._make_usage(folder, view)
         book.write(replace(note, step=Step.PREPARED))
-        return self._prepared(view, folder, sight, level, why)
+        check = image_check(state_dir, simulated=view.machine is not None) if view.seat.container else ()
+        return replace(self._prepared(view, folder, sight, level, why), image_check=check)
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         """Other limits for processes that run: they see the page change. Twice is once; finished after a crash."""

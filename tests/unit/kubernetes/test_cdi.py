@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def test_a_device_is_all_that_the_container_is_started_with(tmp_path: Path) -> N
     share, usage = edits["mounts"]
     assert (share["containerPath"], "ro" in share["options"]) == ("/run/gpupool/share", True)
     assert (usage["containerPath"], "rw" in usage["options"]) == ("/run/gpupool/usage", True)
+
+
+def test_an_image_is_looked_at_on_the_host_before_the_container_begins(tmp_path: Path) -> None:
+    checked = replace(prepared(tmp_path), image_check=("/state/hook/gpupool-hook", "GP-2018", "2.34"))
+    (hook,) = cdi.device("s1-ab", checked)["containerEdits"]["hooks"]
+    assert (hook["hookName"], hook["path"]) == ("createRuntime", "/state/hook/gpupool-hook")
+    assert hook["args"] == ["/state/hook/gpupool-hook", "GP-2018", "2.34"]
+    assert 0 < hook["timeout"] < 30
+    assert "hooks" not in cdi.device("s1-ab", prepared(tmp_path))["containerEdits"]
 
 
 def test_writing_twice_is_writing_once_and_nothing_else_is_in_the_folder(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from gpupool.base.errors import NotFound
@@ -16,11 +18,15 @@ from gpupool.kubernetes.plugin.context import Context, Json
 from gpupool.kubernetes.pods import Ask, read_pod
 from gpupool.model.claim import Sharing
 
+REFUSAL = re.compile(r"GP-\d{4}: [^\n]+")
+STARTLESS = "StartError"
+"""The kubelet's word for an end that came before the program."""
+
 
 def register(parser: Parser) -> None:
     parser.about = """
     The sentence of the pod's condition, the entry of it in a node's ledger, and its claim as it was understood. Says
-    also when the pod never came to gpupool.
+    also which container its node does not start, and when the pod never came to gpupool.
     """
     parser.examples = ["kubectl gpupool why train-0", "kubectl gpupool why -n team-nlp train-0 -o json"]
     parser.add_argument("pod", metavar="POD", help="name, or NAMESPACE/NAME")
@@ -56,6 +62,7 @@ def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
         "reason": condition.get("reason"),
         "message": condition.get("message"),
         "gang": pod.gang or None,
+        "refused": dict(_refusals(found)),
         "has": _held(pod.uid, nodes),
     }
 
@@ -63,6 +70,20 @@ def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
 def _condition(found: Json) -> Json:
     conditions = (found.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] == names.CONDITION and one["status"] != "True"), {})
+
+
+def _refusals(found: Json) -> Iterator[tuple[str, str]]:
+    """By container that does not run, our sentence in what the kubelet says of its start; what its program left as its
+    last words is none.
+    """
+    status = found.get("status") or {}
+    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        now, last = one.get("state") or {}, one.get("lastState") or {}
+        ended = [state for state in (now.get("terminated"), last.get("terminated")) if state]
+        said = [now.get("waiting") or {}, *(state for state in ended if state.get("reason") == STARTLESS)]
+        texts = [state.get("message") or "" for state in said if "running" not in now]
+        if match := next(filter(None, map(REFUSAL.search, texts)), None):
+            yield one["name"], match[0]
 
 
 def _asked(ask: Ask) -> dict[str, Any]:
@@ -104,6 +125,7 @@ def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
         *((f"{one['container']} asks", one["text"]) for one in told["asks"]),
         *((f"{one['container']} has", _seat_text(one)) for one in told["has"]),
         *([("gang", told["gang"])] if told["gang"] else []),
+        *((f"{name} does not start", text) for name, text in told["refused"].items()),
         ("stands", _stands(told)),
     ]
 

@@ -112,3 +112,43 @@ def test_every_command_has_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
         assert main([name, "--help"], {}) == 0
         assert f"kubectl gpupool {name}: " in capsys.readouterr().out
+
+
+def status(**states: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "main", **states}]}
+
+
+STARTS = "OCI runtime create failed: hook: exit status 1, stdout: , stderr: GP-2018: the image has musl"
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        {"state": {"waiting": {"reason": "RunContainerError", "message": STARTS}}},
+        {"state": {"terminated": {"reason": "StartError", "message": STARTS}}},
+        {
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+            "lastState": {"terminated": {"reason": "StartError", "message": STARTS}},
+        },
+    ],
+    ids=["refused now", "never again", "tried again later"],
+)
+def test_a_container_that_is_refused_on_its_node_is_told_with_the_reason(states: dict[str, Any]) -> None:
+    found = {**pod(namespace="team", spec={"nodeName": "n0", "schedulingGates": []}), "status": status(**states)}
+    told = why.facts(found, [ledger(entry())])
+    assert told["refused"] == {"main": "GP-2018: the image has musl"}
+    assert ("main does not start", "GP-2018: the image has musl") in why._lines(told)
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        {"state": {"running": {}}, "lastState": {"terminated": {"reason": "StartError", "message": STARTS}}},
+        {"state": {"terminated": {"reason": "Error", "message": "GP-2018: a program's own last words"}}},
+        {"state": {"waiting": {"reason": "ContainerCreating"}}},
+        {},
+    ],
+    ids=["runs since", "a program's words", "on its way", "nothing yet"],
+)
+def test_a_container_that_nobody_refuses_is_not_told(states: dict[str, Any]) -> None:
+    assert why.facts({**pod(), "status": status(**states)}, [])["refused"] == {}

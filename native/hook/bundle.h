@@ -1,0 +1,11 @@
+/* Where a container's root file system is, as its runtime says it. Knows nothing of what is in there. */
+#ifndef HOOK_BUNDLE_H
+#define HOOK_BUNDLE_H
+
+#include "text.h"
+
+/* The path of the root file system of the container whose state is read from there (runtime-spec, runtime.md "State",
+   config.md "Root"); what was wrong, or NULL. */
+const char *bundle_root(int state, struct text *root);
+
+#endif
