@@ -29,7 +29,8 @@ ANSWER_SECONDS = 30.0
 WATCH_SECONDS = 300
 """A watch is asked to end after that long and begun again, so that a connection that died silently is noticed."""
 PAGE = 500
-_LATER = (408, 429, 500, 502, 503, 504)
+BUSY = 429
+_LATER = (408, BUSY, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ def _refusal(status: int, text: bytes) -> GpupoolError:
     if "DisruptionBudget" in causes:
         message = " ".join([message, *(cause.get("message", "") for cause in details["causes"])])
     if status in _LATER and "DisruptionBudget" not in causes:
-        return Unavailable(f"the API server answers {status} {reason}: {message}")
+        return Unavailable(f"the API server answers {status} {reason}: {message}", status=status)
     return ApiRefused(message or f"{status} {reason}", status=status, reason=reason)
 
 

@@ -92,6 +92,8 @@ class Controller:
         self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
+        self._answered = set[str]()
+        """Ledgers known by answers to our own requests since they were asked for in a list last."""
         self._lists = {name: asyncio.Event() for name in LISTS}
         self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
@@ -99,7 +101,8 @@ class Controller:
         """Until it is cancelled, or a watch fails in a way that nobody thought of."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
-            tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, self._lists["ledgers"].set))
+            listed = self._lists["ledgers"].set, self._list_ledger, self._answered.clear
+            tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, *listed))
             tasks.create_task(keep(self.api, TENANTS, self._note_tenant, self._note_tenants_listed))
             tasks.create_task(keep(self.api, SETTINGS, self._note_settings, self._lists["settings"].set))
             tasks.create_task(
@@ -157,13 +160,16 @@ class Controller:
             self.pool.note_host(name, now)
             self._wake.set()
 
-    def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
+    def _list_ledger(self, found: dict[str, Any], gone: bool) -> None:
+        self._note_ledger(found, gone, sure=found["metadata"]["name"] not in self._answered)
+
+    def _note_ledger(self, found: dict[str, Any], gone: bool, *, sure: bool = False) -> None:
         name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
         if before is not None and not gone and before.written == found["metadata"]["resourceVersion"]:
             return  # told by the answer to our own write
         now = None if gone else GpuNode.from_json(found)
         self._failing.note(name, now)
-        if before != now and self.pool.note_ledger(name, now):
+        if before != now and self.pool.note_ledger(name, now, sure=sure):
             self.events.ledger(before, now)
             self._settings_status.note_ledger(before, now)
             (self._soon if only_started(before, now) else self._wake.set)()
@@ -296,5 +302,7 @@ class Controller:
     def _heard(self, node: GpuNode, now: GpuNode | None) -> None:
         """An answer about a ledger, unless the watch has told more by now: a newer one, another, or that it is gone."""
         known = self.pool.ledgers.get(node.name)
-        if known is not None and node.version <= known.version and (now is None or known.version < now.version):
-            self.pool.note_ledger(node.name, now)
+        newer = known is not None and node.version <= known.version and (now is None or known.version < now.version)
+        if known is node or newer:
+            self.pool.note_ledger(node.name, now, sure=known is node)
+            self._answered.add(node.name)

@@ -1,8 +1,9 @@
 """Writing a node's ledger: compare and swap on `GpuNode.spec.allocations`, and nothing else.
 
 The patch tests `metadata.generation`, which moves with the spec alone: an agent's report is no conflict, another writer
-of the ledger is. So no card is given out twice, even by two controllers that both believe to lead. The same patch says
-since when what is new is held, and keeps what ended until it is in the books.
+of the ledger is. It tests the ledger's clock too: a server with an older copy of its store counts generations again.
+So no card is given out twice, even by two controllers that both believe to lead. The same patch says since when what
+is new is held, and keeps what ended until it is in the books.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def swap(node: GpuNode, then: Stretches) -> list[dict[str, Any]]:
     """The patch that makes this the node's ledger, if nobody wrote its spec since it was read."""
     found: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/generation", "value": node.version},
+        *([{"op": "test", "path": "/spec/ledgerNs", "value": node.ledger_ns}] if node.ledger_ns else []),
         {"op": "add", "path": "/spec/allocations", "value": [entry.to_json() for entry in then.entries]},
         {"op": "add", "path": "/spec/ledgerNs", "value": then.at_ns},
     ]

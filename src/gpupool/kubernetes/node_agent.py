@@ -94,7 +94,8 @@ class NodeAgent:
             tasks.create_task(self._listen())
             await self._appear()
             field = f"metadata.name={self._node}"
-            tasks.create_task(keep(self._api, ledger.NODES, self._note, self._synced.set, fieldSelector=field))
+            once_more = self._synced.set, None, self._forget_told
+            tasks.create_task(keep(self._api, ledger.NODES, self._note, *once_more, fieldSelector=field))
             here = f"spec.nodeName={self._node}"
             tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, self._wake.set, fieldSelector=here))
             tasks.create_task(self._reports())
@@ -114,6 +115,10 @@ class NodeAgent:
         self._ledger = now
         self._offer()
         self._wake.set()
+
+    def _forget_told(self) -> None:
+        """The server was away, and may come back with an older copy of what was told."""
+        self._told = None
 
     def _offer(self) -> None:
         """Whether the plugin hands out slots: it does what the file says, also while no agent runs."""

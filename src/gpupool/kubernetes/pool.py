@@ -70,10 +70,13 @@ class Pool:
         put(self.hosts, name, host)
         self._touch(name)
 
-    def note_ledger(self, name: str, node: GpuNode | None) -> bool:
-        """A GpuNode as it is now (None: gone); False, and nothing noted, for one older than what is known."""
+    def note_ledger(self, name: str, node: GpuNode | None, *, sure: bool = False) -> bool:
+        """A GpuNode as it is now (None: gone); False, and nothing noted, for one older than what is known.
+
+        `sure`: it was read after that became known, so that a lower version is of a server with an older copy.
+        """
         before = self.ledgers.get(name)
-        if node is not None and before is not None and node.version < before.version:
+        if not sure and node is not None and before is not None and node.version < before.version:
             return False
         put(self.ledgers, name, node)
         had, has = uids(before), uids(node)

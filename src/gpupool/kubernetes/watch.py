@@ -1,8 +1,9 @@
 """A list and the watch that follows it, for as long as it takes: whatever breaks, the state is brought back whole.
 
-`keep` calls `note(object, gone)` for every change and `synced` each time after a whole list. After a broken watch it
-goes on from the last version heard; where the server has forgotten that version it lists again, and what is not in the
-list any more is noted as gone.
+`keep` calls `note(object, gone)` for every change and `synced` each time after a whole list. A watch that came to its
+end goes on from the last version heard. Where the server has forgotten that version, or was away, it is listed again,
+and what is not in the list any more is noted as gone: a server that comes back may have an older copy of its store, and
+a watch from a version that it has not reached yet is not refused but silent.
 """
 
 from __future__ import annotations
@@ -11,22 +12,35 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes.api import Expired, KubeApi, Pause
+from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.kubernetes.api import BUSY, Expired, KubeApi, Pause
 
 log = logging.getLogger(__name__)
 
 Note = Callable[[dict[str, Any], bool], None]
 
 
-async def keep(api: KubeApi, path: str, note: Note, synced: Callable[[], None], **query: str) -> None:
-    """Never returns; ends when it is cancelled."""
+async def keep(
+    api: KubeApi,
+    path: str,
+    note: Note,
+    synced: Callable[[], None],
+    listed: Note | None = None,
+    begins: Callable[[], None] = lambda: None,
+    /,
+    **query: str,
+) -> None:
+    """Never returns; ends when it is cancelled. `begins` is called before a list is asked for.
+
+    `listed` is told what stands in a list instead of `note`: that is what there is, whatever was told before.
+    """
     known: dict[str, dict[str, Any]] = {}
     pause, version = Pause(), ""
     while True:
         try:
             if not version:
-                version = await _relist(api, path, known, note, query)
+                begins()
+                version = await _relist(api, path, known, listed or note, query)
                 synced()
             async for kind, found in api.changes(path, version, **query):
                 pause.reset()
@@ -36,6 +50,8 @@ async def keep(api: KubeApi, path: str, note: Note, synced: Callable[[], None], 
         except Expired:
             version = ""
         except GpupoolError as error:
+            if isinstance(error, Unavailable) and error.details.get("status") != BUSY:
+                version = ""
             log.warning("watching %s: %s", path, error)
             await pause.wait()
 

@@ -1,13 +1,14 @@
 """The rig as tests hold it: one directory, its control plane, and what is added to it."""
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.cluster.access import Access
 from tests.support.cluster.api import Api
 from tests.support.cluster.build import Report
-from tests.support.cluster.control import ControlPlane, Settings
+from tests.support.cluster.control import CONTROL_PLANE, ControlPlane, Settings
 from tests.support.cluster.directory import Directory
 from tests.support.cluster.machine import Machine
 from tests.support.cluster.node import RealNode
@@ -39,6 +40,33 @@ class Cluster:
             for program in controllers:
                 self.processes.await_ready(program)
                 report(f"{program.name} ready")
+
+    def copy_store(self) -> None:
+        """Keep a copy of all that the API server knows; etcd is away for a second."""
+        self._without(["etcd"], lambda: shutil.copytree(self._store, self._copy))
+
+    def restore_store(self) -> None:
+        """All is as it was in that copy, versions too. As the manual has it: the API server is stopped before."""
+
+        def put_back() -> None:
+            shutil.rmtree(self._store)
+            self._copy.rename(self._store)
+
+        self._without(CONTROL_PLANE, put_back)
+
+    def _without(self, programs: Sequence[str], work: Callable[[], object]) -> None:
+        for name in reversed(programs):
+            self.processes.kill(name)
+        work()
+        self.up(lambda _: None)
+
+    @property
+    def _store(self) -> Path:
+        return self.directory / "etcd"
+
+    @property
+    def _copy(self) -> Path:
+        return self.directory / "etcd.copy"
 
     def admin(self) -> Api:
         """A client that may do anything, on a connection of its own."""

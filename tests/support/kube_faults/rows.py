@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ ROWS = {
     "kube-scheduler": 4,
     "API server": 2,
     "etcd": 2,
+    "etcd restored from an older copy": 1,
     "API server and controller": 1,
     "agents": 4,
     "node": 1,
@@ -64,6 +66,7 @@ class Rows:
             "kube-scheduler": lambda: self._plane("kube-scheduler"),
             "API server": lambda: self._plane("kube-apiserver"),
             "etcd": lambda: self._plane("etcd"),
+            "etcd restored from an older copy": self._restored,
             "API server and controller": self._plane_and_controller,
             "agents": self._agents_away,
             "node": self._node_lost,
@@ -137,6 +140,26 @@ class Rows:
             self._load.step()
         self._pool.cluster.up(_silent)
         self._load.reconnect()
+        self._load.step()
+
+    def _restored(self) -> None:
+        """What was done since the copy is gone, and what ran on the nodes by it; the controller lives through it."""
+        self._load.step(3)
+        kept = copy.deepcopy(self._load.gangs)
+        self._pool.cluster.copy_store()
+        self._load.reconnect()
+        trap = Trap("release", lambda: None, self._chance.randint(1, FAR), after=True)
+        self._standing.now.door.set(trap)
+        self._load.step(6)
+        self._await(trap)
+        self._agents.kill()
+        self._pool.cluster.restore_store()
+        for name in self._agents.names:
+            self._agents.forget(name)
+        self._load.gangs = kept
+        self._load.reconnect()
+        self._standing.now.door.set(None)
+        self._agents.revive()
         self._load.step()
 
     def _plane_and_controller(self) -> None:

@@ -77,6 +77,12 @@ def test_a_pod_with_an_entry_waits_no_more_and_counts_on_its_node(pool: Pool) ->
     assert hosts.free_cpu_milli.tolist() == [64_000, 64_000]
 
 
+def test_a_ledger_that_was_read_since_is_noted_though_its_version_is_lower(pool: Pool) -> None:
+    hold(pool, "n0", "x", 800, 40 * GIB)
+    assert pool.note_ledger("n0", GpuNode.from_json(gpu_node("n0")), sure=True)
+    assert (pool.ledger_of("x"), pool.snapshot().cards.free_milli[0]) == ("", 1000)
+
+
 def test_an_older_ledger_is_not_noted(pool: Pool) -> None:
     hold(pool, "n0", "x", 800, GIB)
     assert not pool.note_ledger("n0", GpuNode.from_json(gpu_node("n0")))

@@ -1,0 +1,20 @@
+"""What a write of a ledger names, so that it is refused where somebody else wrote since."""
+
+from __future__ import annotations
+
+from gpupool.kubernetes.ledger import swap
+from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.stretches import stretches
+
+
+def named(node: GpuNode) -> dict[str, int]:
+    patch = swap(node, stretches(node, (), now_ns=9))
+    return {step["path"]: step["value"] for step in patch if step["op"] == "test"}
+
+
+def test_a_write_names_the_generation_and_the_clock_of_what_was_read() -> None:
+    assert named(GpuNode("n", version=3, ledger_ns=7)) == {"/metadata/generation": 3, "/spec/ledgerNs": 7}
+
+
+def test_a_ledger_that_was_never_written_has_no_clock() -> None:
+    assert named(GpuNode("n", version=1)) == {"/metadata/generation": 1}
