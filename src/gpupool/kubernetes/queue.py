@@ -7,10 +7,10 @@ its shape, as a label that no Node has.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 from gpupool.kubernetes import gangs, names
@@ -31,17 +31,37 @@ class Present(NamedTuple):
     over: int
 
 
+class _Line:
+    """Pods of one class, oldest first. One more costs a search: thousands may come one by one, each with a plan."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self._order: list[tuple[int, str, str, str]] = []
+
+    def __len__(self) -> int:
+        return len(self.pods)
+
+    def put(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        insort(self._order, _place(pod))
+
+    def remove(self, uid: str) -> None:
+        del self._order[bisect_left(self._order, _place(self.pods.pop(uid)))]
+
+    def first(self, count: int) -> tuple[Pod, ...]:
+        return tuple(self.pods[uid] for *_, uid in self._order[:count])
+
+
 class PodQueue:
     """Oldest first within a class, by creation and then by name."""
 
     def __init__(self, rule_of: Callable[[Pod], Rule] = lambda pod: pod.constraint) -> None:
         self._rule_of = rule_of
-        self._queue: dict[ClassKey, dict[str, Pod]] = {}
+        self._queue: dict[ClassKey, _Line] = {}
         self._gangs: dict[str, dict[str, Pod]] = {}
         self._tenant: dict[str, str] = {}
         self._key: dict[str, ClassKey | str] = {}
         """By pod its class, or its gang."""
-        self._sorted: set[ClassKey] = set()
         self.marks: dict[Rule, str] = {}
         """By rule, the label of the nodes that it admits."""
 
@@ -61,9 +81,8 @@ class PodQueue:
         name = pod.uid if len(pod.asks) > 1 else ""
         shape, reservation = self.shapes(pod)[0], pod.reservation or None
         key = ClassKey(tenant, pod.priority, shape, pod.max_seconds, name, reservation, pod.preemptible)
-        self._queue.setdefault(key, {})[pod.uid] = pod
+        self._queue.setdefault(key, _Line()).put(pod)
         self._key[pod.uid] = key
-        self._sorted.discard(key)
 
     def remove(self, uid: str) -> None:
         """The pod does not wait any more; nothing where it did not."""
@@ -73,10 +92,9 @@ class PodQueue:
             if not self._gangs[key]:
                 del self._gangs[key], self._tenant[key]
         elif key is not None:
-            del self._queue[key][uid]
+            self._queue[key].remove(uid)
             if not self._queue[key]:
                 del self._queue[key]
-                self._sorted.discard(key)
 
     def uids(self) -> list[str]:
         """Everybody who waits."""
@@ -84,13 +102,14 @@ class PodQueue:
 
     def pods_of(self, key: ClassKey) -> Iterator[Pod]:
         """Everybody in a class, or in a gang."""
-        yield from (self._gangs.get(key.gang) or self._queue.get(key) or {}).values()
+        line = self._queue.get(key)
+        yield from (self._gangs.get(key.gang) or (line.pods if line else {})).values()
 
     def by_tenant(self) -> Mapping[str, int]:
         """How many pods of each tenant wait."""
         found: Counter[str] = Counter()
-        for key, pods in self._queue.items():
-            found[key.tenant] += len(pods)
+        for key, line in self._queue.items():
+            found[key.tenant] += len(line)
         for name, pods in self._gangs.items():
             found[self._tenant[name]] += len(pods)
         return found
@@ -115,10 +134,7 @@ class PodQueue:
         return tuple(replace(pod.shape(number), labels=((label, ""),)) for number in range(len(pod.asks)))
 
     def _class(self, key: ClassKey) -> Waiting:
-        if key not in self._sorted:
-            self._queue[key] = {pod.uid: pod for pod in sorted(self._queue[key].values(), key=_age)}
-            self._sorted.add(key)
-        pods = tuple(islice(self._queue[key].values(), HEADS))
+        pods = self._queue[key].first(HEADS)
         gang = gangs.of_one_pod(pods[0], self.shapes(pods[0])) if key.gang else None
         heads = gang.members if gang else tuple(gangs.job_name(pod.uid, pod.asks[0].container) for pod in pods)
         ages = (pods[0].created_ns,) * len(heads) if gang else tuple(pod.created_ns for pod in pods)
@@ -134,6 +150,10 @@ class PodQueue:
 def mark_of(rule: Rule) -> str:
     """A label for the nodes that the rule admits: the same in every process."""
     return names.ELIGIBLE + hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
+
+
+def _place(pod: Pod) -> tuple[int, str, str, str]:
+    return *_age(pod), pod.uid
 
 
 def _age(pod: Pod) -> tuple[int, str, str]:
