@@ -138,6 +138,20 @@ def test_a_reservation_keeps_its_cards_from_all_but_its_tenants_claims_that_name
     assert found.rejections[others.key].dominant is Reason.RESERVED
 
 
+@pytest.mark.parametrize(("seconds", "starts"), [(490, True), (491, False), (None, False)])
+def test_a_start_promised_at_the_end_of_a_reservation_is_not_put_off_by_its_own_jobs(
+    seconds: int | None, starts: bool
+) -> None:
+    demo = reserved("demo", 0, 500, want=whole(2))
+    older = waiting("older", tenant="vision", want=whole(2), at=0)
+    mine = replace(small("mine", seconds), reservation="demo")
+    found = plan(snapshot(cards("1x2xT4"), older, mine), [], now=10, reservations=(demo,))
+    assert found.starts[older.key].at_ns == 500 * SECOND
+    assert placed(found) == (["mine"] if starts else [])
+    if not starts:
+        assert found.rejections[mine.key].sentence.startswith("what is free is kept for a claim of higher rank from ")
+
+
 def test_before_a_reservation_starts_others_use_its_cards_if_they_end_in_time() -> None:
     columns, _ = pool()
     demo = reserved("demo", 100, 500, want=whole(2))
