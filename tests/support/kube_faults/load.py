@@ -138,9 +138,16 @@ class Load:
         self._try(lambda: self._admin.delete(_delete(f"{self._path}/{name}", "forced")))
 
     def lose(self, node: str) -> None:
-        """Pods of a node that is no more, as the cluster's collector ends them."""
+        """Pods of a node that is no more, as the cluster's collector ends them.
+
+        A gang of which somebody is not bound elsewhere may have lost a seat with the node's ledger as well, and then
+        there may be no other for it.
+        """
         for one in self.pods():
-            if one["spec"].get("nodeName") == node:
+            at, gang = one["spec"].get("nodeName"), self.gang_of(one["metadata"]["name"])
+            if gang is not None and at in (None, node):
+                gang.touched = True
+            if at == node:
                 self.delete(one, "forced")
 
     def reconnect(self) -> None:

@@ -21,7 +21,7 @@ def broken(pods: Iterable[Pod], nodes: Iterable[GpuNode], whole: Mapping[str, in
         found += _of_entries(uid, entries, by_uid.get(uid))
     for pod in by_uid.values():
         found += _of_pod(pod, entered.get(pod.uid, []), bool(pod.gang) and pod.gang not in whole)
-    return [*found, *_of_gangs(by_uid.values(), entered, whole)]
+    return [*found, *_of_gangs(list(by_uid.values()), entered, whole)]
 
 
 def _of_entries(uid: str, entries: list[tuple[str, Entry]], pod: Pod | None) -> list[str]:
@@ -57,9 +57,7 @@ def _of_pod(pod: Pod, entries: list[tuple[str, Entry]], half: bool) -> list[str]
     return []
 
 
-def _of_gangs(
-    pods: Iterable[Pod], entered: Mapping[str, list[tuple[str, Entry]]], whole: Mapping[str, int]
-) -> list[str]:
+def _of_gangs(pods: list[Pod], entered: Mapping[str, list[tuple[str, Entry]]], whole: Mapping[str, int]) -> list[str]:
     """A gang has seats for as many as start together, or for nobody."""
     seats: dict[str, set[str]] = {}
     for uid, entries in entered.items():
@@ -67,7 +65,13 @@ def _of_gangs(
             if entry.gang:
                 seats.setdefault(entry.gang, set()).add(uid)
     return [
-        f"gang {name} has {len(found)} seats of {whole[name]}"
+        f"gang {name} has {len(found)} seats of {whole[name]}; its pods: {_members(name, pods, found)}"
         for name, found in seats.items()
         if name in whole and len(found) < whole[name]
     ]
+
+
+def _members(gang: str, pods: list[Pod], seated: set[str]) -> str:
+    members = (pod for pod in pods if pod.gang == gang)
+    told = (f"{one.name} {one.node or ('gated' if one.gated else 'unbound')}" for one in members)
+    return f"{', '.join(told) or 'none'}; seats of {', '.join(sorted(seated))}"
