@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from gpupool.base.errors import ForeignValue
 from gpupool.base.units import MIB, WHOLE
@@ -113,9 +114,16 @@ def _asks(one: Container) -> Iterator[Ask]:
 
 def _word(one: Container, key: str | None, *others: Word | None) -> Word | None:
     """The resource of that name; a name with `<model>` in it means none of the others."""
-    name = Name(key or "", Where.RESOURCE, "", "")
+    if key is None:
+        return None
+    name = _name(key)
     words = (word for word in one.resources.values() if name.matches(word.key) and one.asks(word.key))
     return next((word for word in words if word not in others), None)
+
+
+@cache
+def _name(key: str) -> Name:
+    return Name(key, Where.RESOURCE, "", "")
 
 
 def _ask(maker: Maker, count: Word | None, memory: Word | None, cores: Word | None) -> Ask:

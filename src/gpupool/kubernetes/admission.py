@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gpupool.base.errors import GpupoolError, NotExpressible, Refused
@@ -20,11 +21,15 @@ from gpupool.dialects.reading import understand
 from gpupool.dialects.shapes import shape_of
 from gpupool.dialects.writing import admitted
 from gpupool.kubernetes import direct, names
-from gpupool.model.quota import UNLIMITED, Amount, Quota
+from gpupool.kubernetes.tenants import TenantTree
+from gpupool.model.claim import Reason, Rejection, Shape
+from gpupool.model.quota import Amount, Branch
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.snapshot import Cards, TenantView
 
 Json = Mapping[str, Any]
+QUESTIONS = 1024
+"""So many claims are remembered with what was said of them, until something about the cluster changes."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,21 @@ class Cluster:
     facts: NodeFacts = UNKNOWN
     dialects: frozenset[str] | None = None
     """Names of dialects that are taken; None is all. A pod that asks in another is left to whom it was written for."""
-    tenant_of: Mapping[str, str] | None = None
-    quotas: Mapping[str, Quota] | None = None
+    tree: TenantTree = field(default_factory=TenantTree)
     direct: bool = False
     """Whether pods that qualify are left to the controller to bind."""
+
+    @cached_property
+    def never(self) -> Callable[[Shape, str], Rejection | None]:
+        """Why a tenant could never have one; None where it could, or nobody knows. Pods repeat their questions."""
+        return lru_cache(QUESTIONS)(self._never)
+
+    def _never(self, shape: Shape, tenant: str) -> Rejection | None:
+        if self.cards is None or not len(self.cards):
+            return None
+        branch = self.tree.tenants.get(tenant, Branch())
+        view = TenantView(branch.quota, Amount(), branch.parent)
+        return judge(shape, view, self.cards, tenant_name=tenant, cohorts=self.tree.cohorts)
 
 
 @dataclass(frozen=True)
@@ -81,15 +97,18 @@ def _kept(claim: PodClaim) -> None:
 
 def _could_ever(claim: PodClaim, namespace: str, cluster: Cluster) -> None:
     """Raises Refused for what this cluster could never give, or its tenant never have."""
-    if cluster.cards is None or not len(cluster.cards):
-        return
-    tenant = (cluster.tenant_of or {}).get(namespace, namespace)
-    view = TenantView((cluster.quotas or {}).get(tenant, UNLIMITED), Amount())
+    tenant = cluster.tree.tenant_of.get(namespace, namespace)
     for one in claim.containers:
-        said = judge(shape_of(one, claim.hints).shape, view, cluster.cards, tenant_name=tenant)
+        said = cluster.never(shape_of(one, claim.hints).shape, tenant)
         if said is not None:
-            # What is said of a command line's options helps nobody here.
-            raise Refused(f"container {one.container}: {said.sentence}", hint="" if "--" in said.hint else said.hint)
+            raise Refused(f"container {one.container}: {said.sentence}", hint=_hint(said))
+
+
+def _hint(said: Rejection) -> str:
+    """What is said of a command line's options helps nobody here."""
+    if said.dominant is Reason.QUOTA:
+        return "an admin can raise it: kubectl edit tenants.gpupool.dev"
+    return "" if "--" in said.hint else said.hint
 
 
 def review(asked: Json, cluster: Cluster) -> dict[str, Any]:

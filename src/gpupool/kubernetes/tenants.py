@@ -110,11 +110,6 @@ class TenantTree:
     tenant_of: Mapping[str, str] = field(default_factory=dict)
     """By namespace; one that nobody lists belongs to the tenant of its own name."""
 
-    @property
-    def quotas(self) -> Mapping[str, Quota]:
-        """By tenant its own limits."""
-        return {name: branch.quota for name, branch in self.tenants.items()}
-
 
 def tree_of(wishes: Mapping[str, Wish]) -> TenantTree:
     """The tree of these objects. Of two that list a namespace the first by name has it."""

@@ -114,11 +114,8 @@ class Webhook:
     def _known(self) -> Cluster:
         """What admission may judge by; without lists, nothing."""
         if self._cluster is None and all(listed.is_set() for listed in self._lists.values()):
-            cards = self._pool.snapshot().cards
-            tree, now = self._pool.shares.tree, self._settings.in_use
-            self._cluster = Cluster(
-                cards, dialects=now.taken, tenant_of=tree.tenant_of, quotas=tree.quotas, direct=now.direct
-            )
+            cards, now = self._pool.snapshot().cards, self._settings.in_use
+            self._cluster = Cluster(cards, dialects=now.taken, tree=self._pool.shares.tree, direct=now.direct)
         return self._cluster or Cluster(dialects=self._settings.in_use.taken)
 
     def _note_node(self, found: dict[str, Any], gone: bool) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import NotExpressible, Refused
-from gpupool.kubernetes import names
+from gpupool.kubernetes import admission, names
 from gpupool.kubernetes.admission import Cluster, decide, review
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
-from gpupool.model.quota import Quota
+from gpupool.kubernetes.tenants import TenantTree
+from gpupool.model.quota import Branch, Quota
+from gpupool.scheduling.admit import judge
 from tests.support.kube_builders import CREATED, gpu_node, node
 
 
@@ -65,11 +67,35 @@ def test_words_of_a_dialect_that_is_not_taken_are_left_to_others() -> None:
 
 
 def test_what_is_in_use_waits_and_what_is_beyond_the_maximum_does_not() -> None:
-    limited = cluster(quotas={"team": Quota(1000, 500)})
+    limited = cluster(tree=TenantTree(tenants={"team": Branch(None, Quota(1000, 500))}))
     assert decide(asking(gpus="1"), "team", limited)
     with pytest.raises(Refused, match=r"2\.00 GPU"):
         decide(asking(gpus="2"), "team", limited)
     assert decide(asking(gpus="2"), "another", limited)
+
+
+def test_what_is_beyond_the_maximum_of_who_is_above_the_tenant_is_refused_too() -> None:
+    tree = TenantTree({"lab": Branch(None, Quota(1000, 500))}, {"a": Branch("lab")}, {"space": "a"})
+    limited = cluster(tree=tree)
+    assert decide(asking(gpus="1"), "space", limited)
+    with pytest.raises(Refused, match=r"(?s)2\.00 GPU is beyond cohort lab's maximum of 1\.50 GPU .*kubectl edit"):
+        decide(asking(gpus="2"), "space", limited)
+
+
+def test_what_pods_of_a_kind_ask_is_judged_once_while_the_cluster_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(admission, "judge", lambda *of, **more: asked.append(of) or judge(*of, **more))
+    known = cluster()
+    for _ in range(5):
+        decide(asking(gpus="1"), "team", known)
+        with pytest.raises(Refused):
+            decide(asking(gpus="64"), "team", known)
+    assert len(asked) == 2
+    decide(asking(gpus="1"), "another", known)
+    decide(asking(gpus="1"), "team", cluster())
+    assert len(asked) == 4
 
 
 def test_before_there_are_cards_nothing_is_too_large() -> None:
