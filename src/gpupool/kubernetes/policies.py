@@ -106,11 +106,13 @@ def _gate(controller: str) -> Object:
 
 
 def _net() -> Object:
+    """No conditions of its own: the API server would convert the whole pod for them, and again for the rules."""
     asks = (
         f"(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, "
         f"c.?resources.?limits.orValue({{}}).exists(name, name.startsWith('{GROUP}/')))"
     )
-    rule = f"({_gated('object')} != {_direct()}) && object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
+    ours = f"object.metadata.?labels[?'{names.MANAGED}'].orValue('') == 'true'"
+    rule = f"!({asks} || {_direct()}) || (({_gated('object')} != {_direct()}) && {ours})"
     message = (
         f"{PastAdmission.code}: this pod asks for cards and did not go through gpupool's admission; "
         "is its webhook there? kubectl gpupool doctor"
@@ -121,8 +123,7 @@ def _net() -> Object:
         f" && {direct.condition()})"
     )
     by_hand = f"{PastAdmission.code}: schedulerName {names.DIRECT} is given by gpupool's admission alone: leave it out"
-    rules = [_rule(alone, by_hand, "Invalid"), _rule(rule, message, "Invalid")]
-    return _policy("net", on, [{"name": "asks", "expression": f"{asks} || {_direct()}"}], rules)
+    return _policy("net", on, [], [_rule(alone, by_hand, "Invalid"), _rule(rule, message, "Invalid")])
 
 
 # --- words of CEL -----------------------------------------------------------------------------
