@@ -110,6 +110,36 @@ def test_who_finds_no_room_waits_with_a_sentence_and_is_bound_when_there_is(
     assert held(pool) == 2 * CARDS * 1000
 
 
+def test_who_is_turned_away_by_its_node_is_made_anew_elsewhere_and_its_cards_are_free(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    """The kubelet's word is written here: its own comes where it met another pod that was bound in the same moment."""
+    space = pods_path.split("/")[4]
+    made = placed(pods_path, "one")
+    made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "3"}
+    labels = {**made["metadata"]["labels"], "job-name": "again"}
+    template = {"metadata": {"labels": labels, "annotations": made["metadata"]["annotations"]}, "spec": made["spec"]}
+    template["spec"]["restartPolicy"] = "Never"
+    jobs = f"/apis/batch/v1/namespaces/{space}/jobs"
+    admin.create(jobs, {"metadata": {"name": "again"}, "spec": {"backoffLimit": 3, "template": template}})
+    first = pool.until(lambda: next((one for one in running(admin, pods_path)), None), "it is bound")
+    said = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+    admin.merge(f"{pods_path}/{first['metadata']['name']}/status", {"status": said})
+    second = pool.until(lambda: next((one for one in running(admin, pods_path)), None), "its owner's next one is bound")
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    pool.until(lambda: held(pool) == 300, "the cards of the first one are free")
+    events = f"/apis/events.k8s.io/v1/namespaces/{space}/events"
+    told = pool.until(lambda: [one for one in admin.get(events)["items"] if one["reason"] == "TurnedAway"], "an event")
+    assert [one["regarding"]["uid"] for one in told] == [first["metadata"]["uid"]]
+    assert "its owner makes another. OutOfcpu: Node didn't have enough" in told[0]["note"]
+    admin.delete(f"{jobs}/again?propagationPolicy=Background")
+
+
+def running(admin: Api, pods_path: str) -> list[Object]:
+    found = admin.get(pods_path)["items"]
+    return [one for one in found if one["spec"].get("nodeName") and one["status"]["phase"] != "Failed"]
+
+
 def test_a_gang_of_which_some_go_by_the_gate_is_whole(pool: ClusterPool, admin: Api, pods_path: str) -> None:
     for n in range(4):
         made = placed(pods_path, f"w-{n}", WHOLE, gang=gang(4))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing
+from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing, turned
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
@@ -144,6 +144,7 @@ class Controller:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
             looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
             looks += [self._failing.next_look(), self._removing.next_look(), self._releases.next_look()]
+            looks.append(self.pool.turned.next_look())
             looks.append(self.reservations.next_look(self._now_ns()))
             async with asyncio.timeout(min((max(0.1, one) for one in looks if one is not None), default=None)):
                 await self._wake.wait()
@@ -206,6 +207,8 @@ class Controller:
         pod = None if gone else read_pod(found)
         self._releases.keep(uid, found if pod is not None and pod.gated else None)
         self.pool.note_pod(uid, pod)
+        if pod is not None and pod.turned_away and before is not None and not before.ended:
+            self.events.pod(pod, "TurnedAway", turned.sentence(pod), warning=True)
         (self._soon if goes_its_way(before, pod, self.pool.ledger_of(uid)) else self._wake.set)()
 
     def _soon(self) -> None:
@@ -221,6 +224,7 @@ class Controller:
             self.pool.note_tenants(self.tenants.tree)
             self._settings_status.note_size()
         self.pool.end_wills()
+        self.pool.forget_turned()
         self.reservations.settle(self.pool, self._now_ns())
         plan = self._plan()
         await self._capacities.write()

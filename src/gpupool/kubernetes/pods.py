@@ -69,6 +69,8 @@ class Pod:
     """The uid of who makes another one in its place, where somebody does."""
     refusal: str = ""
     """Why kube-scheduler does not bind it, in its own words."""
+    turned_away: str = ""
+    """Why its node's kubelet did not take it in, in the kubelet's own words."""
     created_ns: int = 0
     started_ns: int | None = None
     """When its node took it in."""
@@ -136,6 +138,7 @@ def read_pod(pod: Json) -> Pod:
         preemptible=bool(owner) if asked.preemptible is None else asked.preemptible,
         owner=owner,
         refusal=refusal(status),
+        turned_away=turned_away(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
         max_seconds=spec.get("activeDeadlineSeconds"),
@@ -206,6 +209,13 @@ def refusal(status: Json) -> str:
     said = str(found.get("message", ""))
     its = found.get("reason") == "SchedulerError" or _NO_NODE.match(said) is not None
     return said if its and found.get("status") == "False" else ""
+
+
+def turned_away(status: Json) -> str:
+    """The kubelet's word where a node had no room for the pod any more when it was bound: it never runs then."""
+    reason = str(status.get("reason", ""))
+    its = status.get("phase") == "Failed" and (reason.startswith("OutOf") or reason == "UnexpectedAdmissionError")
+    return f"{reason}: {status.get('message', '')}" if its else ""
 
 
 # --- processors and main memory ---------------------------------------------------------------

@@ -24,6 +24,7 @@ from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.running import RunningJobs
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
+from gpupool.kubernetes.turned import Turned
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
 
@@ -43,7 +44,7 @@ class Pool:
         self._judged, self._around = 0, False
         self.reservations: tuple[Reservation, ...] = ()
         self.promised: Mapping[ClassKey, Start] = {}
-        self.shares, self.heirs = Shares(), Heirs(seconds, self.hosts)
+        self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
         self.seated, self.unbound = set[str](), set[str]()
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
         self._entered: dict[str, str] = {}
@@ -106,6 +107,9 @@ class Pool:
         before = self.pods.get(uid)
         if pod is None and before is not None and before.gang:
             self._members.note_over(before.gang, uid, gone=True)
+        if pod is not None and pod.turned_away and before is not None and not before.ended and pod.node in self.ledgers:
+            self.turned.note(pod, self.ledgers[pod.node].others)
+            self._touch(pod.node)
         put(self.pods, uid, pod)
         self._settle(uid)
         if pod is None and before is not None and uid in self.heirs:
@@ -134,6 +138,10 @@ class Pool:
         """Cards that nobody has inherited in time are given back."""
         for uid in self.heirs.over():
             self.end_will(uid)
+
+    def forget_turned(self) -> None:
+        """Pods that were turned away long ago count nowhere any more."""
+        self._touch(*self.turned.over())
 
     def end_will(self, uid: str) -> None:
         """Nothing is kept of what that pod had; who was to inherit it waits as others do."""
@@ -294,7 +302,7 @@ class Pool:
 
     def _site(self, name: str) -> Site:
         host, ledger = handing_out(self.hosts[name], self.ledgers[name]), self.ledgers[name]
-        ours = [self.pods[uid] for uid in self._on[name]]
+        ours = [*(self.pods[uid] for uid in self._on[name]), *self.turned.counted(name, ledger.others)]
         use = used(ledger.others, ours)
         marks = {label: "" for rule, label in self.queue.marks.items() if self.rules.admits(rule, host, use)}
         return Site(host, ledger, use, marks)
