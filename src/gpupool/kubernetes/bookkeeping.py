@@ -29,14 +29,14 @@ def settled(
     """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
 
     `claimed`: by seat that was kept for a member of a gang, the pod that takes it. `given_up`: gangs that do not come
-    together, whose seats go unless their pod was released. `leaving`: by claim the order to leave that ought to
-    stand there; where it is not among them, none does. `kept`: pods that were never
-    bound and are gone, whose seats wait for an heir.
+    together, whose seats go unless their pod was released, and seats that were kept for a member and fit none.
+    `leaving`: by claim the order to leave that ought to stand there; where it is not among them, none does. `kept`:
+    pods that were never bound and are gone, whose seats wait for an heir.
     """
     if not node_exists:
         return ()
     found = (
-        None if entry.gang in given_up and _unreleased(entry, pods) else _settled(node, entry, pods, claimed, kept)
+        None if _is_given_up(entry, given_up, pods) else _settled(node, entry, pods, claimed, kept)
         for entry in node.entries
     )
     living = (entry for entry in found if entry is not None)
@@ -49,6 +49,10 @@ def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, Order], versio
     if going or wanted == entry.order:
         return entry
     return replace(entry, leaving_for=wanted.whom, leaving_at=wanted.at, generation=version)
+
+
+def _is_given_up(entry: Entry, given_up: Container[str], pods: Mapping[str, Pod]) -> bool:
+    return (entry.gang in given_up or entry.uid in given_up) and _unreleased(entry, pods)
 
 
 def _unreleased(entry: Entry, pods: Mapping[str, Pod]) -> bool:

@@ -254,8 +254,9 @@ class Controller:
     async def _write(self, plan: Plan) -> bool:
         """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
         added, claimed = placing.entries_by_node(plan.placements, self.pool), self.pool.claimed()
-        given_up = self._holding.given_up(self.pool)
+        given_up, useless = self._holding.given_up(self.pool), self.pool.useless()
         seats = {self.pool.ledger_of(uid) for name in given_up for uid in self.pool.present(name).entered}
+        seats |= {self.pool.ledger_of(uid) for uid in useless}
         seats |= {self.pool.ledger_of(uid) for uid in claimed}
         leaving = await self._removing.orders(plan.evictions)
         seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self.pool.orders())}
@@ -263,7 +264,8 @@ class Controller:
         try:
             known = [self.pool.ledgers[name] for name in names if name in self.pool.ledgers]
             changes = [
-                (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving)) for node in known
+                (node, self._entries(node, added.get(node.name, ()), claimed, given_up | useless, leaving))
+                for node in known
             ]
             written = await together([self._swap(node, now) for node, now in changes if now != node.entries])
         except BaseException:

@@ -7,7 +7,7 @@ does not exist is a seat with a name of its own in the ledger, which the first p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpupool.kubernetes.objects import Entry, EntryState
@@ -20,6 +20,8 @@ from gpupool.scheduling.snapshot import ClassKey, Waiting
 EXPECTED = "gang/"
 """How the uid of a member begins that does not exist yet."""
 ON_ONE_NODE = Within(required=NODE)
+Takes = Callable[[Pod, Entry], bool]
+"""Whether the pod may go to the node of that seat."""
 
 
 def job_name(uid: str, container: str) -> str:
@@ -53,6 +55,7 @@ def waiting_gang(
     shapes: Mapping[str, tuple[Shape, ...]],
     entered: Mapping[str, Sequence[Entry]],
     over: int,
+    takes: Takes = lambda *_: True,
 ) -> Waiting | None:
     """The gang as a snapshot has it; None where everybody has a seat, or one is kept for him.
 
@@ -60,7 +63,7 @@ def waiting_gang(
     that have their cards, `over` how many of its pods have ended.
     """
     first, everybody = pods[0], pods
-    pods = seatless(pods, entered)
+    pods = seatless(pods, entered, takes)
     container, shape = first.asks[0].container, shapes[first.uid][0]
     lacking = max(0, first.gang_size - len(pods) - len(entered) - over)
     taken = set(entered)
@@ -134,11 +137,22 @@ def _one(name: str, shapes: Sequence[Shape]) -> Group:
     return Group(name, tuple(Role(f"{name}-{n}", shape, 1, 1) for n, shape in enumerate(shapes)), ON_ONE_NODE)
 
 
-def seatless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]]) -> list[Pod]:
+def seatless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]], takes: Takes) -> list[Pod]:
     """Of these pods, those that have no seat and will not take one that is kept."""
     free = [pod for pod in pods if pod.uid not in entered]
-    takers = {pod.uid for pod in taken_over(kept_seats(entered), free).values()}
+    takers = {pod.uid for pod in taken_over(kept_seats(entered), free, takes).values()}
     return [pod for pod in free if pod.uid not in takers]
+
+
+def useless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]], takes: Takes) -> list[str]:
+    """Seats of which a member wants just that, but elsewhere, where with him the gang is whole without them."""
+    free = [pod for pod in pods if pod.uid not in entered]
+    taken = taken_over(kept_seats(entered), free, takes)
+    left = [seat for seat in kept_seats(entered) if seat.uid not in taken]
+    takers = {pod.uid for pod in taken.values()}
+    elsewhere = [pod for pod in free if pod.uid not in takers and any(_wants(pod, seat) for seat in left)]
+    more = len(entered) + len(free) - len(taken) - pods[0].gang_size
+    return sorted(seat.uid for seat in left)[: max(0, min(more, len(elsewhere)))]
 
 
 def kept_seats(entered: Mapping[str, Sequence[Entry]]) -> list[Entry]:
@@ -146,16 +160,20 @@ def kept_seats(entered: Mapping[str, Sequence[Entry]]) -> list[Entry]:
     return [entry for uid, entries in entered.items() if expected(uid) for entry in entries]
 
 
-def taken_over(ghosts: Iterable[Entry], pods: Sequence[Pod]) -> dict[str, Pod]:
-    """By uid of a seat that was kept for a member, the pod that takes it: the oldest that wants just that."""
+def taken_over(ghosts: Iterable[Entry], pods: Sequence[Pod], takes: Takes) -> dict[str, Pod]:
+    """By uid of a seat that was kept for a member, the pod that takes it: the oldest that wants just that there."""
     found: dict[str, Pod] = {}
     free = list(pods)
     for entry in sorted(ghosts, key=lambda one: one.uid):
-        pod = next((one for one in free if len(one.asks) == 1 and fits(one.shape(0), entry)), None)
+        pod = next((one for one in free if _wants(one, entry) and takes(one, entry)), None)
         if pod is not None:
             found[entry.uid] = pod
             free.remove(pod)
     return found
+
+
+def _wants(pod: Pod, seat: Entry) -> bool:
+    return len(pod.asks) == 1 and fits(pod.shape(0), seat)
 
 
 def as_taken(entry: Entry, pod: Pod, version: int) -> Entry:

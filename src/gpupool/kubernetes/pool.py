@@ -131,8 +131,29 @@ class Pool:
         for name in self.queue.gang_names():
             entered = self.present(name).entered
             free = [pod for pod in self.queue.gang(name) if pod.uid not in entered]
-            found |= gangs.taken_over(gangs.kept_seats(entered), free)
+            found |= gangs.taken_over(gangs.kept_seats(entered), free, self._takes)
         return found | {uid: self.pods[heir] for uid, heir in self.heirs.heirs().items()}
+
+    def useless(self) -> frozenset[str]:
+        """Seats kept for members of gangs that cannot come there: their volumes are elsewhere, or something else is."""
+        each = ((self.queue.gang(name), self.present(name).entered) for name in self.queue.gang_names())
+        return frozenset(uid for pods, entered in each for uid in gangs.useless(pods, entered, self._takes))
+
+    def _takes(self, pod: Pod, seat: Entry) -> bool:
+        """Whether the pod may go where that seat is kept, by all but its cards."""
+        name, rule = self.ledger_of(seat.uid), self.rules.of(pod)
+        if name not in self.hosts or name not in self.ledgers:
+            return False
+        ledger = self.ledgers[name]
+        use = used(ledger.others, [self.pods[uid] for uid in self._on[name]])
+        return self.rules.admits(rule, handing_out(self.hosts[name], ledger), use)
+
+    def _present_without(self, seats: Container[str]) -> Callable[[str], Present]:
+        def present(gang: str) -> Present:
+            found = self.present(gang)
+            return Present({uid: seat for uid, seat in found.entered.items() if uid not in seats}, found.over)
+
+        return present
 
     def end_wills(self) -> None:
         """Cards that nobody has inherited in time are given back."""
@@ -235,7 +256,7 @@ class Pool:
     def snapshot(self, now_ns: int = 0, without: Container[str] = ()) -> Snapshot:
         """A frozen copy, `without` these gangs. What is not in it waits for its Node or its GpuNode to appear."""
         self._judge()
-        found = self.queue.waiting(self.present)
+        found = self.queue.waiting(self._present_without(self.useless()), self._takes)
         waiting = tuple(one for one in found if one.gang is None or one.gang.id not in without)
         copied = copy_of(self._columns())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)

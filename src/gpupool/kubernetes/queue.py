@@ -122,9 +122,9 @@ class PodQueue:
         """Members that wait, oldest first."""
         return sorted(self._gangs.get(name, {}).values(), key=_age)
 
-    def waiting(self, present: Callable[[str], Present]) -> tuple[Waiting, ...]:
-        """Every class and every gang, as a snapshot has it."""
-        found = (self._waiting_gang(name, present(name)) for name in self._gangs)
+    def waiting(self, present: Callable[[str], Present], takes: gangs.Takes = lambda *_: True) -> tuple[Waiting, ...]:
+        """Every class and every gang, as a snapshot has it; `takes`: whether a seat that is kept is one for the pod."""
+        found = (self._waiting_gang(name, present(name), takes) for name in self._gangs)
         return (*map(self._class, self._queue), *(gang for gang in found if gang is not None))
 
     def shapes(self, pod: Pod) -> tuple[Shape, ...]:
@@ -141,10 +141,10 @@ class PodQueue:
         count = len(heads) if gang else len(self._queue[key])
         return Waiting.of(key, heads, count, ages, gang)
 
-    def _waiting_gang(self, name: str, present: Present) -> Waiting | None:
+    def _waiting_gang(self, name: str, present: Present, takes: gangs.Takes) -> Waiting | None:
         pods = self.gang(name)
         shapes = {pod.uid: self.shapes(pod) for pod in pods}
-        return gangs.waiting_gang(name, self._tenant[name], pods, shapes, present.entered, present.over)
+        return gangs.waiting_gang(name, self._tenant[name], pods, shapes, present.entered, present.over, takes)
 
 
 def mark_of(rule: Rule) -> str:

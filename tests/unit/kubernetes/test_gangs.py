@@ -43,6 +43,7 @@ def write(pool: Pool, given_up: frozenset[str] = frozenset()) -> int:
     """One round without an API server; how many placements it made."""
     plan = cycle(pool.snapshot(), 0)
     added, claimed = entries_by_node(plan.placements, pool), pool.claimed()
+    given_up |= pool.useless()
     for name, known in list(pool.ledgers.items()):
         entries = settled(known, pool.pods, claimed=claimed, given_up=given_up)
         entries += tuple(replace(entry, generation=known.version + 1) for entry in added.get(name, ()))
@@ -145,3 +146,52 @@ def test_a_released_member_keeps_its_cards_when_the_rest_is_given_up() -> None:
     note(pool, released)
     write(pool, frozenset({"default/train"}))
     assert holders(pool) == ["uid-w0"]
+
+
+def with_volume(made: dict[str, Any]) -> dict[str, Any]:
+    """A member with a claim of its own name."""
+    name = made["metadata"]["name"]
+    made["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    return made
+
+
+def volumes(pool: Pool, **nodes: str) -> None:
+    """By claim the one node that reaches its volume."""
+    known = pool.rules.volumes
+    known.listed()
+    for name, reached in nodes.items():
+        done = {"pv.kubernetes.io/bind-completed": "yes"}
+        meta = {"name": name, "namespace": "default", "annotations": done}
+        known.note_claim({"metadata": meta, "spec": {"volumeName": name, "storageClassName": ""}}, False)
+        field = {"key": "metadata.name", "operator": "In", "values": [reached]}
+        required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        known.note_volume({"metadata": {"name": name}, "spec": {"nodeAffinity": {"required": required}}}, False)
+
+
+def nodes_of(pool: Pool) -> dict[str, str]:
+    return {entry.uid: name for name, known in pool.ledgers.items() for entry in known.entries}
+
+
+def test_a_seat_that_the_last_members_volume_is_not_at_is_given_up_for_one_that_it_is_at() -> None:
+    pool = pool_of(2)
+    volumes(pool, w1="n1")
+    note(pool, member("w0", 2))
+    write(pool)
+    there = nodes_of(pool)["uid-w0"]
+    assert nodes_of(pool) == {"uid-w0": there, "gang/default/train/0": there}, "both on one node, as is nearest"
+    note(pool, with_volume(member("w1", 2)))
+    for _ in range(2):
+        write(pool)
+    assert nodes_of(pool) == {"uid-w0": there, "uid-w1": "n1"}
+
+
+def test_a_member_takes_the_seat_that_its_volume_is_at_and_leaves_the_other_to_who_comes() -> None:
+    pool = pool_of(2)
+    volumes(pool, w1="n1")
+    note(pool, member("w0", 8))
+    write(pool)
+    note(pool, with_volume(member("w1", 8)))
+    write(pool)
+    assert nodes_of(pool)["uid-w1"] == "n1"
+    assert len(holders(pool)) == 8
+    assert pool.useless() == frozenset()
