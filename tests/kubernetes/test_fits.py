@@ -20,6 +20,8 @@ CARDS = 4
 ZONE = "topology.kubernetes.io/zone"
 FULL, EMPTY = "fits-00000", "fits-00001"
 STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 LATER, SELECTED = "WaitForFirstConsumer", "volume.kubernetes.io/selected-node"
 VOLUMES = "/api/v1/persistentvolumes"
 
@@ -274,9 +276,9 @@ def storage(admin: Api, pods_path: str) -> Iterator[Callable[..., None]]:
 
 
 def volume(name: str, zone: str, kind: str, modes: str, owner: str) -> Object:
-    """A PersistentVolume that only nodes of that zone reach, kept for that claim."""
+    """A PersistentVolume that only nodes of these zones reach, kept for that claim."""
     space, claim = owner.split("/")
-    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": zone.split()}]}
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": [modes],
@@ -339,3 +341,39 @@ def test_a_claim_for_one_pod_at_a_time_is_waited_for(admin: Api, pods_path: str,
     waits(admin, pods_path, with_claim(asks(pods_path, "two"), "mine"), "mine is used by another pod")
     admin.delete(f"{pods_path}/one?gracePeriodSeconds=0")
     admin.until(f"{pods_path}/two", is_bound)
+
+
+@pytest.fixture
+def driver(admin: Api) -> Iterator[str]:
+    """It attaches one volume to each node, and to the first it has."""
+    name, made = "example.com", []
+    for node in (FULL, EMPTY):
+        found = {"name": name, "nodeID": node, "allocatable": {"count": 1}}
+        meta = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node}}
+        made.append(f"{CSI_NODES}/{node}")
+        admin.create(CSI_NODES, {**meta, "spec": {"drivers": [found]}})
+    made.append(attach(admin, FULL, "of-another"))
+    yield name
+    for path in filter(admin.find, made):
+        admin.delete(path)
+
+
+def attach(admin: Api, node: str, what: str) -> str:
+    """Say that the volume is attached there; the path of what says so."""
+    spec = {"attacher": "example.com", "nodeName": node, "source": {"persistentVolumeName": what}}
+    meta = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": f"{node}-{what}"}}
+    admin.create(ATTACHMENTS, {**meta, "spec": spec})
+    return f"{ATTACHMENTS}/{node}-{what}"
+
+
+def test_a_node_with_as_many_volumes_as_its_driver_attaches_gets_no_more(
+    admin: Api, pods_path: str, storage: Callable[..., None], driver: str
+) -> None:
+    for name in ("one", "two"):
+        storage(name, zone="a b")
+        bound(admin, pods_path, name)
+    assert lands(admin, pods_path, with_claim(asks(pods_path, "next"), "one")) == EMPTY
+    made = with_claim(asks(pods_path, "later"), "two")
+    assert waits(admin, pods_path, made, f"2 too many volumes of {driver}: 1 can be attached") == "Unschedulable"
+    admin.delete(f"{ATTACHMENTS}/{FULL}-of-another")
+    assert admin.until(f"{pods_path}/later", is_bound)["spec"]["nodeName"] == FULL

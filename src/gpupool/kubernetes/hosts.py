@@ -73,6 +73,8 @@ class Use:
     pods: int = 0
     ports: tuple[Port, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
+    claims: tuple[tuple[str, str], ...] = ()
+    """PersistentVolumeClaims that ours use there: (namespace, name)."""
 
     def __add__(self, other: Use) -> Use:
         return Use(
@@ -81,6 +83,7 @@ class Use:
             self.pods + other.pods,
             self.ports + other.ports,
             summed((self.resources, other.resources)),
+            self.claims + other.claims,
         )
 
 

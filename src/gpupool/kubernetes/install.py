@@ -88,7 +88,7 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule("", ["pods/binding"], ["create"]),
         _rule("", ["pods/eviction"], ["create"]),
         _rule("", ["namespaces", "persistentvolumeclaims", "persistentvolumes"], _READ),
-        _rule("storage.k8s.io", ["storageclasses"], _READ),
+        _rule("storage.k8s.io", ["csinodes", "storageclasses", "volumeattachments"], _READ),
         _rule("", ["events"], ["create", "patch"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
         _rule(GROUP, ["gpunodes"], [*_READ, "create", "patch"]),

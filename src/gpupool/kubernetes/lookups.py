@@ -17,7 +17,7 @@ from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.watch import keep
 
 FORGET_SECONDS = 600.0
-_STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
+_STORAGE = "/apis/storage.k8s.io/v1"
 _BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -51,7 +51,9 @@ class Lookups:
             volumes.listed,
             ("/api/v1/persistentvolumeclaims", volumes.note_claim, {}),
             ("/api/v1/persistentvolumes", volumes.note_volume, {}),
-            (_STORAGE, volumes.note_class, {}),
+            (f"{_STORAGE}/storageclasses", volumes.note_class, {}),
+            (f"{_STORAGE}/csinodes", volumes.attaching.note_node, {}),
+            (f"{_STORAGE}/volumeattachments", volumes.attaching.note, {}),
         )
 
     async def _keep_around(self) -> None:

@@ -17,6 +17,7 @@ from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, handing_out
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, entries, put, uids
+from gpupool.kubernetes.needs import NOTHING
 from gpupool.kubernetes.objects import Entry, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
@@ -41,7 +42,7 @@ class Pool:
         self.queue = PodQueue(self.rules.of)
         self.held_up: dict[str, str] = {}
         """Pods that cannot be placed anywhere yet, and why."""
-        self._judged, self._around = 0, False
+        self._judged, self._around, self._outdated = 0, False, False
         self.reservations: tuple[Reservation, ...] = ()
         self.promised: Mapping[ClassKey, Start] = {}
         self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
@@ -221,6 +222,7 @@ class Pool:
                 self.held_up[uid] = said
             else:
                 self.queue.put(pod, self.tenant(pod))
+                self._mark_anew(pod)
         released = pod is not None and not (pod.gated or pod.node or pod.ended or pod.deleting)
         for into, belongs in ((self.unbound, released), (self.seated, pod is not None and pod.gated)):
             (into.add if belongs and uid in self._entered else into.discard)(uid)
@@ -280,10 +282,15 @@ class Pool:
         around, self._around = self._around, self.rules.around.known
         for uid in self._at if self._around and not around else ():
             self.rules.note(uid, self.pods.get(uid), self._at[uid])
+        self._outdated, self._judged = True, self.rules.version
         for pod in self.rules.concerned(self.pods[uid] for uid in (*self.held_up, *self.queue.uids())):
             self._settle(pod.uid)
-            self._cards = None
-        self._judged = self.rules.version
+            self._mark_anew(pod)
+
+    def _mark_anew(self, pod: Pod) -> None:
+        """Nodes were marked by what was known before: for the next one who depends on it they are marked again."""
+        if self._outdated and pod.needs is not NOTHING:
+            self._cards, self._outdated = None, False
 
     def _columns(self) -> Cards:
         """The living columns, brought up to date where something was noted."""

@@ -2,7 +2,7 @@
 
 A pod that asks nothing but labels, taints, processors, memory and cards is judged by its `Constraint` alone. Any other
 has a `Demand`, which equal pods share. Pods of one plan are judged one after the other, each beside those before.
-What nobody here can judge (a driver's room for volumes, others' plugins) is left to what becomes of stuck pods.
+What nobody here can judge (a storage's own room, others' plugins) is left to what becomes of stuck pods.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpupool.kubernetes.around import Around, Seen
+from gpupool.kubernetes.attaching import TOO_MANY, Attached
 from gpupool.kubernetes.eligible import Constraint, Terms, one_matches
 from gpupool.kubernetes.hosts import Host, Use
 from gpupool.kubernetes.needs import HOSTNAME, NOTHING, Nearby, Port, Spread, summed
@@ -35,6 +36,9 @@ class Demand:
     resources: tuple[tuple[str, int], ...] = ()
     volumes: tuple[Terms, ...] = ()
     alone: tuple[tuple[str, str], ...] = ()
+    attaches: tuple[tuple[str, int], ...] = ()
+    attached: tuple[Attached, ...] = ()
+    """Both as `volumes.Places` has them."""
     near: tuple[Nearby, ...] = ()
     near_itself: bool = False
     apart: tuple[Nearby, ...] = ()
@@ -108,6 +112,8 @@ class Rules:
             needs.resources,
             tuple(terms for terms in places.terms if terms != ANYWHERE),
             places.alone,
+            places.attaches,
+            places.attached,
             needs.near,
             bool(needs.near) and all(rule.matches(space, labels, spaces) for rule in needs.near),
             needs.apart,
@@ -157,6 +163,8 @@ class Rules:
         for name, amount in rule.resources:
             if (free := has.get(name, 0) - used.get(name, 0)) < amount:
                 return f"too little {name}" if has.get(name) else f"no {name}" if free <= 0 else f"too little {name}"
+        if full := self.volumes.why_full(rule, host.name, use.claims):
+            return full
         if not rule.of_pods_around:
             return ""
         if plus is not None:
@@ -206,10 +214,11 @@ def used(others: Others, ours: Sequence[Pod]) -> Use:
         others.pods + len(ours),
         (*others.ports, *(port for needs in asking for port in needs.ports)),
         summed((others.resources, *(needs.resources for needs in asking))),
+        tuple((pod.namespace, name) for pod in ours for name in pod.needs.claims),
     )
 
 
-HELPED = ("host port", "too little", "pods there keep", "it keeps away", "its pods would be spread")
+HELPED = (TOO_MANY, "host port", "too little", "pods there keep", "it keeps away", "its pods would be spread")
 """Reasons that another node like those that are there would not have."""
 
 

@@ -2,16 +2,18 @@
 
 As kube-scheduler has it (its plugins VolumeBinding and VolumeZone): a volume that is there says which nodes reach it;
 one that is made when its first pod is placed goes where its class allows it; one that somebody makes in advance is
-waited for. Whether a driver has room left in some place, it alone knows: that is not judged here.
+waited for. How many a driver attaches to a node is counted as by its plugin NodeVolumeLimits (`attaching`). Whether a
+driver has room left in some place, it alone knows: that is not judged here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gpupool.base import quantities
+from gpupool.kubernetes.attaching import Attached, Attaching
 from gpupool.kubernetes.eligible import Terms, terms_of
 from gpupool.kubernetes.needs import Selector
 
@@ -80,6 +82,8 @@ class Volume:
     mode: str
     bytes: int
     labels: tuple[tuple[str, str], ...]
+    driver: str = ""
+    """Who attaches it, where somebody does."""
 
     @classmethod
     def from_json(cls, found: Json) -> Volume:
@@ -95,6 +99,7 @@ class Volume:
             spec.get("volumeMode") or "Filesystem",
             quantities.whole((spec.get("capacity") or {}).get("storage", 0)),
             tuple(sorted(labels.items())),
+            (spec.get("csi") or {}).get("driver", ""),
         )
 
     def serves(self, name: tuple[str, str], claim: Claim) -> bool:
@@ -114,6 +119,7 @@ class Class:
     terms: Terms
     """Where it makes them; nothing: everywhere."""
     default: bool
+    driver: str = ""
 
     @classmethod
     def from_json(cls, found: Json) -> Class:
@@ -128,6 +134,7 @@ class Class:
                 for term in found.get("allowedTopologies") or ()
             ),
             ((found["metadata"].get("annotations") or {}).get(_DEFAULT)) == "true",
+            found.get("provisioner", ""),
         )
 
 
@@ -138,7 +145,20 @@ class Places:
     terms: tuple[Terms, ...] = ()
     alone: tuple[tuple[str, str], ...] = ()
     """Claims that one pod at a time may use: (namespace, name)."""
+    attaches: tuple[tuple[str, int], ...] = ()
+    """By driver with a limit, how many volumes come to the node, wherever that is."""
+    attached: tuple[Attached, ...] = ()
+    """Those that come only to nodes where they are not: some node has them already."""
     waits: str = ""
+
+
+class Comes(Protocol):
+    """What says which volumes come with a pod, as `Places` does."""
+
+    @property
+    def attaches(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def attached(self) -> tuple[Attached, ...]: ...
 
 
 class Volumes:
@@ -149,6 +169,7 @@ class Volumes:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._volumes: dict[str, Volume] = {}
         self._classes: dict[str, Class] = {}
+        self.attaching = Attaching(changed)
         self.known = False
         """Whether all have been listed."""
 
@@ -165,6 +186,24 @@ class Volumes:
 
     def note_class(self, found: Json, gone: bool) -> None:
         self._note(self._classes, found["metadata"]["name"], None if gone else Class.from_json(found))
+
+    def attached(self, claim: tuple[str, str]) -> Attached | None:
+        """The claim's volume, as its driver attaches it; None where none does."""
+        found = self._claims.get(claim)
+        if found is None:
+            return None
+        if found.bound:
+            volume = self._volumes.get(found.volume)
+            return Attached(volume.driver, found.volume) if volume and volume.driver else None
+        kind = self._classes.get(self._class_of(found))
+        return Attached(kind.driver, "/".join(claim)) if kind and kind.driver != _BY_HAND else None
+
+    def why_full(self, places: Comes, node: str, claims: Iterable[tuple[str, str]]) -> str:
+        """Why not all of its volumes can be attached to the node, where pods use those claims; empty where they can."""
+        if not places.attaches and not places.attached:
+            return ""
+        there = {one for claim in claims if (one := self.attached(claim))}
+        return self.attaching.why_full(dict(places.attaches), places.attached, node, there)
 
     def _note(self, into: dict[Any, T], key: Any, now: T | None) -> None:
         if into.get(key) == now:
@@ -186,7 +225,8 @@ class Volumes:
                 return Places(waits=found)
             terms += found
         used = tuple((namespace, name) for name in claims if self._claims[namespace, name].modes == (ALONE,))
-        return Places(tuple(dict.fromkeys(terms)), used)
+        its = {one for name in claims if (one := self.attached((namespace, name)))}
+        return Places(tuple(dict.fromkeys(terms)), used, *self.attaching.split(its))
 
     def _one(self, name: tuple[str, str]) -> tuple[Terms, ...] | str:
         claim, said = self._claims.get(name), f"the PersistentVolumeClaim {name[1]}"
