@@ -178,6 +178,21 @@ def test_a_pod_that_waits_for_the_node_alone_leaves_the_gate_with_it(
     assert admin.get(f"{pods_path}/anywhere")["spec"]["schedulingGates"] == [{"name": names.GATE}]
 
 
+def test_a_direct_pod_that_waits_for_the_node_alone_is_named_since_nobody_else_binds_it(
+    pool: ClusterPool, people: People, admin: Api, pods_path: str
+) -> None:
+    people.ok("adopt", FIRST, "--yes")
+    here = required(labelled("kubernetes.io/hostname", FIRST))
+    too_much, name = {"main": asking(16, 1000, None)}, f"{pods_path.split('/')[4]}/here"
+    create(admin, pods_path, "here", containers=too_much, direct=True, spec={"affinity": here})
+    create(admin, pods_path, "anywhere", containers=too_much, direct=True)
+    assert f"would leave {name}, which waits for {FIRST} alone" in people.ok("release", FIRST, "--dry-run")
+    assert people.data("release", FIRST, "--dry-run")["left"] == [name]
+    said = f"{FIRST} is only looked at now; {name} cannot go elsewhere and nobody else binds them: kubectl delete pod"
+    assert said in people.ok("release", FIRST, "--yes")
+    assert f"only looked at already; {name} cannot go" in people.ok("release", FIRST, "--yes")
+
+
 def test_a_doctor_names_what_is_missing_and_who_else_is_here(pool: ClusterPool, people: People, plugin: Object) -> None:
     done = people.run("doctor", "-o", "table")
     found = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}

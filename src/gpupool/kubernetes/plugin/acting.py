@@ -12,7 +12,7 @@ from gpupool.base.errors import ApiRefused, BadOption, Unavailable, WrittenByGpu
 from gpupool.cli.confirm import confirm
 from gpupool.cli.output import print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, add_yes
-from gpupool.kubernetes import names
+from gpupool.kubernetes import direct, names
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 
 LOOK_SECONDS = 0.2
@@ -55,6 +55,13 @@ def gated(pod: Json) -> bool:
 async def gated_pods(context: Context) -> list[Json]:
     """Every pod in the cluster that waits at our gate."""
     return [pod for pod in await context.items(PODS, labelSelector=OURS) if gated(pod)]
+
+
+async def direct_pods(context: Context) -> list[Json]:
+    """Every pod in the cluster that waits for our controller to bind it."""
+    pods = await context.items(PODS, labelSelector=OURS)
+    waiting = (pod for pod in pods if direct.is_direct(pod) and not pod["spec"].get("nodeName"))
+    return [pod for pod in waiting if "deletionTimestamp" not in pod["metadata"]]
 
 
 async def open_gate(context: Context, pod: Json) -> None:

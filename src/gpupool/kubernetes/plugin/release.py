@@ -9,7 +9,16 @@ from gpupool.base.errors import StillInUse
 from gpupool.cli.parser import Parser
 from gpupool.kubernetes import evicting
 from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, gated_pods, open_gate, report, until
+from gpupool.kubernetes.plugin.acting import (
+    add_plan,
+    agreed,
+    change_node,
+    direct_pods,
+    gated_pods,
+    open_gate,
+    report,
+    until,
+)
 from gpupool.kubernetes.plugin.adopt import add_timeout, read_ledger, write_mode
 from gpupool.kubernetes.plugin.adoption import back_lines, restoring, waits_only_for
 from gpupool.kubernetes.plugin.context import NODES, Context, Json
@@ -19,7 +28,8 @@ def register(parser: Parser) -> None:
     parser.about = """
     Prints every change first. Refuses while pods have cards there, with their names; with --drain they are evicted, as
     their disruption budgets allow, and waited for. The node's labels become what they were before it was adopted, so
-    that the plugin that left comes back. A pod that waits for this node alone leaves our gate.
+    that the plugin that left comes back. A pod that waits for this node alone leaves our gate; one that gpupool binds
+    itself (direct) has none, and is named: it waits for the node to be adopted again.
     """
     parser.examples = ["kubectl gpupool release worker-1 --dry-run", "kubectl gpupool release worker-1 --drain --yes"]
     parser.add_argument("node", metavar="NODE", help="which")
@@ -31,24 +41,39 @@ def register(parser: Parser) -> None:
 async def run(options: argparse.Namespace, context: Context) -> int:
     name = options.node
     found, node = await context.node(name), await read_ledger(name, context)
-    stuck = [pod for pod in await gated_pods(context) if waits_only_for(name, pod, await context.items(NODES))]
+    nodes = await context.items(NODES)
+    stuck = [pod for pod in await gated_pods(context) if waits_only_for(name, pod, nodes)]
+    left = [_named(pod) for pod in await direct_pods(context) if waits_only_for(name, pod, nodes)]
     lines = _lines(node, found, stuck)
-    told: dict[str, Any] = {"node": name, "mode": Mode.OBSERVE.value, "changed": False, "changes": lines}
+    told: dict[str, Any] = {"node": name, "mode": Mode.OBSERVE.value, "changed": False, "changes": lines, "left": left}
     if not lines:
-        report(options, told, f"{name} is only looked at already")
+        report(options, told, f"{name} is only looked at already{_still_wait(left)}")
         return 0
+    leaves = [f"leave {pod}, which waits for {name} alone and which nobody but gpupool binds" for pod in left]
     refusal = None if options.drain else _refusal(node)
     if refusal is not None and not options.dry_run:
         raise refusal
-    if agreed(options, lines):
+    if agreed(options, [*lines, *leaves]):
         await _apply(node, options.timeout, context)
-        report(options, {**told, "changed": True}, f"{name} is only looked at now")
+        report(options, {**told, "changed": True}, f"{name} is only looked at now{_still_wait(left)}")
         return 0
     if options.output != "table":
         report(options, told, "")
     if refusal is not None:
         raise refusal
     return 0
+
+
+def _named(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _still_wait(left: list[str]) -> str:
+    """Of direct pods. A pod's scheduler cannot be changed, and their owners' next ones would be direct as well."""
+    if not left:
+        return ""
+    then = "kubectl delete pod -n NAMESPACE NAME, after direct was turned off where others are made in their place"
+    return f"; {', '.join(left)} cannot go elsewhere and nobody else binds them: {then}"
 
 
 def held(node: GpuNode) -> list[str]:
@@ -67,11 +92,10 @@ def _refusal(node: GpuNode) -> StillInUse | None:
 def _lines(node: GpuNode, found: Json, stuck: list[Json]) -> list[str]:
     """Every change, in the order in which they are made; empty where it is released already."""
     mode = [f"set spec.mode of GpuNode {node.name} to {Mode.OBSERVE} (now {node.mode})"]
-    named = (f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in stuck)
     return [
         *(mode if node.mode is not Mode.OBSERVE else []),
         *(f"evict {pod}" for pod in held(node)),
-        *(f"open the gate of {pod}, which waits for {node.name} alone" for pod in named),
+        *(f"open the gate of {_named(pod)}, which waits for {node.name} alone" for pod in stuck),
         *back_lines(node.name, found),
     ]
 
