@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.objects import GpuNode
-from tests.e2e.pool_fixture import RealPool
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
-from tests.support.cluster_pool import ClusterPool, free_port, fresh
+from tests.support.cluster_books import Books, MeterProcess
+from tests.support.cluster_pool import ClusterPool, fresh
 from tests.support.kube_builders import asking, pod
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "kubernetes-metering.md"
@@ -30,35 +28,6 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.adopt(cluster.simulate_nodes(1, prefix="metered"), 2)
         made.start("--metered")
         yield made
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealPool]:
-    made = RealPool(tmp_path / "state", "1xL40S")
-    port = free_port()
-    made.up("--sim", made.sim, "--listen", f"127.0.0.1:{port}")
-    made.environ["METERED_PORT"] = str(port)
-    yield made
-    made.__exit__()
-
-
-class MeterProcess:
-    """The meter, as the account that it has in a cluster."""
-
-    def __init__(self, pool: ClusterPool, server: RealPool, token: Path) -> None:
-        url = f"http://127.0.0.1:{server.environ['METERED_PORT']}"
-        self._words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(pool.kubeconfig(install.METER))]
-        self._words += ["meter", "--server", url, "--token-file", str(token)]
-        self.log = pool.place / "meter.log"
-        self.start()
-
-    def start(self) -> None:
-        with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(self._words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 class Lives:
@@ -101,13 +70,16 @@ def commands(program: str) -> list[list[str]]:
 
 
 def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_was_away(
-    pool: ClusterPool, server: RealPool, admin: Api, pods_path: str, tmp_path: Path
+    pool: ClusterPool, admin: Api, pods_path: str, tmp_path: Path
 ) -> None:
     user, token, *reports = commands("gpupool")
-    server.do(*user)
-    secret = tmp_path / "meter-token"
-    secret.write_text(server.do(*token[: token.index(">")]))
-    meter, lives = MeterProcess(pool, server, secret), Lives(pool, admin, pods_path)
+    with Books(tmp_path, user, token[: token.index(">")]) as books:
+        _through_kills(pool, admin, pods_path, books, reports)
+
+
+def _through_kills(pool: ClusterPool, admin: Api, pods_path: str, books: Books, reports: list[list[str]]) -> None:
+    server = books.pool
+    meter, lives = MeterProcess(pool, books), Lives(pool, admin, pods_path)
     try:
         lives.come("a", 300)
         lives.come("b", 250)
@@ -117,12 +89,12 @@ def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_
         lives.come("c", 500)
         lives.go("b")
         meter.start()
-        server.do("down")
+        books.kill()
         lives.go("c")
         lives.come("d", 300)
         meter.kill()
         meter.start()
-        server.up("--listen", f"127.0.0.1:{server.environ['METERED_PORT']}")
+        books.come_back()
         lives.go("d")
 
         def told() -> bool:

@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,15 @@ NS = 10**9
 log = logging.getLogger(__name__)
 Server = Callable[[str, str, dict[str, Any] | None], Any]
 """(method, path, body) -> the server's answer. Called in a thread of its own; raises GpupoolError."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Of a node's journal: where it is, since when, and what it keeps."""
+
+    path: str
+    born_ns: int
+    ended: list[Ended]
 
 
 class Meter:
@@ -89,21 +99,25 @@ class Meter:
     async def _round(self) -> bool:
         """Tell what is due; whether all of it was taken in."""
         due, self._due = self._due, set()
+        known = dict(self._nodes)
         try:
-            states = {name: self._nodes[name] for name in sorted(due)}
             pages = await self._pages()  # after the ledgers: what has left one of them by then is in a page
         except GpupoolError as error:
             log.warning("the journal cannot be read, and is looked at again: %s", error)
             self._due |= due
             return False
-        states |= {name: self._nodes[name] for name in pages if name in self._nodes}
-        for name, (node, born_ns) in states.items():
+        failed = set()
+        for name in sorted({*due, *pages}):
             try:
-                await self._settle(node, born_ns, pages.get(name, []))
+                kept = pages.get(name, [])
+                state = known.get(name) or await self._left(name, kept)
+                if state is not None:
+                    await self._settle(*state, kept)
             except GpupoolError as error:
                 log.warning("what is held on %s is not in the books yet: %s", name, error)
-                self._due.add(name)
-        return not self._due.intersection(states) and await self._end_gone()
+                failed.add(name)
+        self._due |= failed
+        return not failed and await self._end_gone()
 
     async def _end_gone(self) -> bool:
         """What the server counts and the cluster has no more ends; whether all is as it ought to be."""
@@ -120,33 +134,47 @@ class Meter:
         self._unsure = bool(self._due)
         return True
 
-    async def _pages(self) -> dict[str, list[tuple[str, list[Ended]]]]:
-        """By node its pages: where each is, and what it keeps."""
-        found: dict[str, list[tuple[str, list[Ended]]]] = defaultdict(list)
+    async def _pages(self) -> dict[str, list[Page]]:
+        """By node."""
+        found: dict[str, list[Page]] = defaultdict(list)
         items, _ = await self._api.list(self._journal, labelSelector=f"{names.JOURNAL}=true")
         for item in items:
             node, ended = read_page(item)
-            found[node].append((f"{self._journal}/{item['metadata']['name']}", ended))
+            found[node].append(Page(f"{self._journal}/{item['metadata']['name']}", _born_ns(item), ended))
         return dict(found)
 
-    async def _settle(self, node: GpuNode, born_ns: int, pages: Sequence[tuple[str, list[Ended]]]) -> None:
-        """Tell one node's ledger, then let go of what the server has taken in."""
-        before = [one for _, page in pages for one in page]
-        said = statement(node, born_ns, before)
+    async def _left(self, name: str, pages: Sequence[Page]) -> tuple[GpuNode, int] | None:
+        """A ledger that is known by its journal alone: nothing is held there any more, and it was older than any page.
+
+        None where it is there, and the watch has not told yet.
+        """
+        there = not pages or await ledger.read(self._api, name) is not None
+        return None if there else (GpuNode(name), max(page.born_ns for page in pages))
+
+    async def _settle(self, node: GpuNode, born_ns: int, pages: Sequence[Page]) -> None:
+        """Tell one node's journal page by page, then its ledger; each is let go of when the server has taken it in."""
+        for page in pages:
+            if not await self._tell(node.name, statement(node, born_ns, page.ended, whole=False)):
+                return
+            await _unless_gone(self._api.delete(page.path))
+        ended = untold(node)
+        said = statement(node, born_ns, ended)
         now = {key: value for key, value in said.items() if key not in ("ended", "generation")}
-        if self._told.get(node.name) == now and not said["ended"]:
+        if self._told.get(node.name) == now and not ended:
             return
-        answer = await asyncio.to_thread(self._server, "PUT", path_of(node.name), said)
-        if not answer["applied"]:
-            log.warning("the server knows a newer ledger of %s than generation %d", node.name, node.version)
+        if not await self._tell(node.name, said):
             return
         self._told[node.name] = now
-        for path, _ in pages:
-            await _unless_gone(self._api.delete(path))
-        ended = untold(node)
         if ended:
             note = {"metadata": {"annotations": {names.METERED: str(ended[-1].ended_ns)}}}
             await _unless_gone(self._api.patch(f"{ledger.NODES}/{node.name}", note))
+
+    async def _tell(self, node: str, said: dict[str, Any]) -> bool:
+        """Whether the server took it in, or has."""
+        answer = await asyncio.to_thread(self._server, "PUT", path_of(node), said)
+        if not answer["applied"]:
+            log.warning("the server knows a newer ledger of %s than generation %d", node, said["generation"])
+        return bool(answer["applied"])
 
 
 async def _unless_gone(asked: Awaitable[Any]) -> None:
@@ -158,9 +186,8 @@ async def _unless_gone(asked: Awaitable[Any]) -> None:
             raise
 
 
-def statement(node: GpuNode, born_ns: int, before: Sequence[Ended] = ()) -> dict[str, Any]:
-    """What the server is told of the node; `before` is what its journal keeps."""
-    ended = [{**_who(one), "ended_ns": one.ended_ns} for one in (*before, *untold(node))]
+def statement(node: GpuNode, born_ns: int, ended: Sequence[Ended], *, whole: bool = True) -> dict[str, Any]:
+    """What the server is told of the node, with these ends; not `whole`: others are told apart."""
     body = {
         "born_ns": born_ns,
         "generation": node.version,
@@ -180,7 +207,8 @@ def statement(node: GpuNode, born_ns: int, before: Sequence[Ended] = ()) -> dict
             for card in node.cards
         ],
         "held": [_who(entry) for entry in node.entries if entry.held_ns],
-        "ended": ended,
+        "ended": [{**_who(one), "ended_ns": one.ended_ns} for one in ended],
+        "whole": whole,
     }
     return ClusterNodeIn.model_validate(body).model_dump(mode="json")
 

@@ -65,7 +65,7 @@ class ClusterBooks:
             new = {_key(one): one for one in told if _key(one) not in known}
             numbers = {key: self._open(write, row.id, one, cards) for key, one in new.items()}
             numbers |= {key: found.id for key, found in known.items()}
-            closed = self._close(write, row.id, body.held, body.ended, numbers)
+            closed = self._close(write, row.id, body.held, body.ended, numbers, whole=body.whole)
             return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
 
     def _open(self, write: Write, node_id: int, one: ClusterHeld, cards: Mapping[str, int]) -> int:
@@ -97,13 +97,17 @@ class ClusterBooks:
         held: Sequence[ClusterHeld],
         over: Sequence[ClusterEnded],
         numbers: Mapping[Key, int],
+        *,
+        whole: bool = True,
     ) -> int:
-        """What ended, when it did; and what the ledger does not know any more, now: a ledger was lost with its node."""
+        """What ended, when it did; and of a whole statement what the ledger does not know any more, now: it was lost
+        with its node."""
         ended = {numbers[_key(one)]: one.ended_ns for one in over}
         h = cluster_holds.c
         still = {numbers[_key(one)] for one in held}
         rows = write.execute(sa.select(h.id, h.held_ns).where(h.node_id == node_id, h.ended_ns.is_(None))).all()
-        ends = {row.id: ended.get(row.id, max(write.now_ns, row.held_ns)) for row in rows if row.id not in still}
+        over_now = [row for row in rows if row.id in ended or (whole and row.id not in still)]
+        ends = {row.id: ended.get(row.id, max(write.now_ns, row.held_ns)) for row in over_now}
         for number, at_ns in ends.items():
             self._metering.close_allocations(write, [-number], at_ns)
             write.execute(cluster_holds.update().where(h.id == number).values(ended_ns=at_ns))

@@ -53,6 +53,7 @@ class ClusterNodeIn(Wire):
     cards: list[ClusterCard] = Field(max_length=1024)
     held: list[ClusterHeld] = Field(default_factory=list, max_length=4096)
     ended: list[ClusterEnded] = Field(default_factory=list, max_length=4096)
+    whole: bool = Field(True, description="false: more ended than is said here, and what is not named goes on")
 
 
 class ClusterNodeOut(Wire):

@@ -1,4 +1,4 @@
-"""Doors between a part of gpupool and the API server: what it asks goes through, and each of its writes is a step.
+"""Doors between a part of gpupool and a server that it asks: all goes through, and each of its writes is a step.
 
 A trap springs at the so-manieth write of a kind, before the server has it or when it has been done and nobody was told.
 So a part is killed at an exact line and knows nothing of it. A shut door keeps who knocks waiting: a part behind it is
@@ -34,6 +34,9 @@ _KINDS = (
     ("capacity", r"PATCH .*/nodes/[^/]+/status"),
     ("event", r"POST .*/events"),
     ("tenant", r"PATCH .*/tenants/[^/]+/status"),
+    ("statement", r"PUT .*/cluster/nodes/[^/]+"),
+    ("end", r"DELETE .*/cluster/nodes/[^/]+"),
+    ("page", r"(POST|DELETE) .*/configmaps(/[^/]+)?"),
 )
 ANY = "any"
 
@@ -96,6 +99,10 @@ class Door:
         """What a trap holds goes on to the server."""
         self._house.call(_set(self._pass_on))
 
+    def hold_again(self) -> None:
+        """The next trap that holds waits for its own `let_pass`."""
+        self._house.call(_clear(self._pass_on))
+
     def close(self) -> None:
         """For good; who is inside is thrown out."""
         self._house.forget(self)
@@ -142,6 +149,10 @@ async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
+async def _clear(event: asyncio.Event) -> None:
+    event.clear()
+
+
 async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     told = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
     await told.prepare(request)
@@ -163,10 +174,10 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class Doors:
-    """All doors of one API server, in a thread of their own. `with Doors(port, tls) as doors: doors.door()`."""
+    """All doors of one server, in a thread of their own. `with Doors(url, tls) as doors: doors.door()`."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext) -> None:
-        self._url, self._tls = f"https://127.0.0.1:{port}", tls
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self._url, self._tls = url, tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="doors", daemon=True)
         self._http: aiohttp.ClientSession | None = None
@@ -200,7 +211,7 @@ class Doors:
         return self._http.request(request.method, f"{self._url}{request.path_qs}", data=body or None, headers=headers)
 
     async def _begin(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True)
         timeout = aiohttp.ClientTimeout(total=None)
         self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
 

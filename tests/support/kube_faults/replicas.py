@@ -1,4 +1,4 @@
-"""Controllers behind doors: one that works, and one that is warm behind a shut door and takes its place at once."""
+"""Controllers and meters behind doors: one that works, and one that is warm behind a shut door and takes its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SETTINGS = {"preemption": {"protectedSeconds": 1, "perHour": 100_000}}
 def doors_of(cluster: Cluster) -> Doors:
     """Doors to its API server."""
     root = cluster.authority.root.certificate
-    return Doors(cluster.directory.port("api"), ssl.create_default_context(cafile=str(root)))
+    url = "https://127.0.0.1:{}".format(cluster.directory.port("api"))
+    return Doors(url, ssl.create_default_context(cafile=str(root)))
 
 
 class Replica:
@@ -79,19 +80,24 @@ class Replica:
 class Replicas:
     """Makes them, as copies of one process that has read the program; their words go to one log."""
 
-    def __init__(self, pool: ClusterPool, doors: Doors, place: Path) -> None:
-        self._doors, self._place = doors, place
+    def __init__(self, pool: ClusterPool, doors: Doors, place: Path, account: str = install.CONTROLLER) -> None:
+        self._doors, self._place, self._account = doors, place, account
         place.mkdir(parents=True, exist_ok=True)
-        self._known = json.loads(pool.kubeconfig(install.CONTROLLER).read_text())
+        self._known = json.loads(pool.kubeconfig(account).read_text())
         self._number = 0
-        self.log = place / "controller.log"
+        self.log = place / f"{self._part}.log"
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload([__name__, "gpupool.kubernetes.__main__", "gpupool_native"])
 
+    @property
+    def _part(self) -> str:
+        return self._account.removeprefix(f"{install.NAMESPACE}-")
+
     def make(self, *options: str, is_open: bool = True) -> Replica:
-        """A controller process; `options` are its own, `--alone` where it needs no lease."""
+        """A process; `options` are its own, `--alone` for a controller that needs no lease."""
         door, port = self._doors.door(is_open=is_open), free_port()
-        words = ["--kubeconfig", str(self._kubeconfig(door)), "controller", "--listen", f"127.0.0.1:{port}", *options]
+        pages = ["--listen", f"127.0.0.1:{port}"] if self._account == install.CONTROLLER else []
+        words = ["--kubeconfig", str(self._kubeconfig(door)), self._part, *pages, *options]
         process = self._processes.Process(target=_work, args=(words, self.log), daemon=True)
         process.start()
         return Replica(door, process, port)

@@ -70,6 +70,17 @@ def test_what_is_told_again_or_late_changes_nothing(any_pool: Pool) -> None:
     assert (late.applied, seconds(any_pool)) == (False, 20)
 
 
+def test_a_part_of_what_ended_ends_nothing_else(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    tell(any_pool, 1, held=[held("a", 5), held("b", 7)])
+    part = tell(any_pool, 3, held=[held("d", 50)], ended=[held("a", 5, ended_s=25)], whole=False)
+    assert (part.opened, part.closed) == (1, 1)
+    rest = tell(any_pool, 3, held=[held("d", 50)], ended=[held("b", 7, ended_s=30), held("c", 31, ended_s=40)])
+    assert (rest.opened, rest.closed) == (1, 2)
+    counted = {row.job: row.card_milliseconds // 300 for row in rows(any_pool, "job")}
+    assert counted == {"a": 20, "b": 23, "c": 9, "d": 10}
+
+
 def test_days_after_an_end_it_is_counted_only_until_then(any_pool: Pool) -> None:
     any_pool.time.forward(10)
     tell(any_pool, 1, held=[held("a", 5)])
@@ -179,6 +190,8 @@ def _live(pool: Pool, found: list[tuple[int, float, bool]], dice: random.Random)
             open_[uid] = held(uid, now)
         if told:
             body = {"held": list(open_.values()), "ended": list(untold)}
+            if dice.random() < 0.5:
+                assert tell(pool, generation, **body | {"ended": untold[: len(untold) // 2], "whole": False}).applied
             for _ in range(dice.choice((1, 1, 2))):
                 assert tell(pool, generation, **body).applied
             if dice.random() < 0.7:
