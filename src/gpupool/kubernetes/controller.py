@@ -28,6 +28,7 @@ from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
 from gpupool.kubernetes.objects import Entry, GpuNode, Order
+from gpupool.kubernetes.orphans import Orphans
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.releasing import Releases
@@ -91,6 +92,7 @@ class Controller:
         self._failing = Failing(time.monotonic)
         self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
+        self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._answered = set[str]()
         """Ledgers known by answers to our own requests since they were asked for in a list last."""
@@ -229,6 +231,7 @@ class Controller:
         plan = self._plan()
         await self._capacities.write()
         stale = await self._write(plan)
+        await self._orphans.settle()
         self._releases.look()
         await self._removing.evict()
         await self._removing.replace()

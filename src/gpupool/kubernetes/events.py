@@ -48,6 +48,8 @@ class Event:
     note: str
     about: str = ""
     warning: bool = False
+    version: str = "v1"
+    """Of its kind."""
 
     @property
     def called(self) -> str:
@@ -69,7 +71,7 @@ class Event:
             "reportingInstance": instance[:128],
             "action": self.reason,
             "reason": self.reason,
-            "regarding": {"apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid, **place},
+            "regarding": {"apiVersion": self.version, "kind": self.kind, "name": self.name, "uid": self.uid, **place},
             "note": self.note[:1024],
             "type": "Warning" if self.warning else "Normal",
         }
@@ -98,6 +100,10 @@ class Events:
     def node(self, name: str, reason: str, note: str, about: str = "", *, warning: bool = False) -> None:
         """With the name for a uid, as kubelets do it: `describe` looks for both."""
         self._put(Event("Node", "", name, name, reason, note, about, warning))
+
+    def ledger_waits(self, name: str, uid: str, note: str) -> None:
+        """Of a ledger itself: its Node is gone."""
+        self._put(Event("GpuNode", "", name, uid, "LedgerWaits", note, note, warning=True, version=names.API_VERSION))
 
     def ledger(self, before: GpuNode | None, now: GpuNode | None) -> None:
         """What became of a node: taken in or let go, a card lost or back. Of a first look there is nothing to tell."""

@@ -91,7 +91,7 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule("storage.k8s.io", ["csinodes", "storageclasses", "volumeattachments"], _READ),
         _rule("", ["events"], ["create", "patch"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
-        _rule(GROUP, ["gpunodes"], [*_READ, "create", "patch"]),
+        _rule(GROUP, ["gpunodes"], [*_READ, "create", "patch", "delete"]),  # delete: metered ones without a Node
         _rule(GROUP, ["tenants", "reservations"], _READ),
         _rule(GROUP, ["poolsettings"], [*_READ, "create"]),
         _rule(GROUP, ["tenants/status", "reservations/status", "poolsettings/status"], ["patch"]),

@@ -15,6 +15,7 @@ from typing import Any
 from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import names
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi
+from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
 from gpupool.kubernetes.stretches import Stretches, stretches, too_many, untold
@@ -32,8 +33,11 @@ def over_committed(node: GpuNode) -> list[str]:
     return sorted(uuid for uuid, left in free.items() if left.gpu_milli < 0 or left.memory_bytes < 0)
 
 
-def swap(node: GpuNode, then: Stretches) -> list[dict[str, Any]]:
-    """The patch that makes this the node's ledger, if nobody wrote its spec since it was read."""
+def swap(node: GpuNode, then: Stretches, *, metered: bool = False) -> list[dict[str, Any]]:
+    """The patch that makes this the node's ledger, if nobody wrote its spec since it was read.
+
+    One that is metered does not go with its Node any more: it may keep what is not in the books (`orphans`).
+    """
     found: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/generation", "value": node.version},
         *([{"op": "test", "path": "/spec/ledgerNs", "value": node.ledger_ns}] if node.ledger_ns else []),
@@ -42,6 +46,8 @@ def swap(node: GpuNode, then: Stretches) -> list[dict[str, Any]]:
     ]
     if then.ended != node.ended:
         found.append({"op": "add", "path": "/spec/ended", "value": [one.to_json() for one in then.ended]})
+    if metered and node.owned:
+        found.append({"op": "add", "path": "/metadata/ownerReferences", "value": []})
     return found
 
 
@@ -55,14 +61,39 @@ async def write(
     then = stretches(node, entries, now_ns)
     if journal is None:
         then = replace(then, ended=())
-    elif too_many(then) and (before := untold(node)) and await journal.put(node.name, before):
+    elif (before := _for_journal(node, then)) and await journal.put(node.name, before):
         then = replace(then, ended=then.ended[len(before) :])
+    patch = swap(node, then, metered=journal is not None)
     try:
-        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", swap(node, then), JSON_PATCH))
+        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH))
     except ApiRefused as error:
         if error.conflict or error.gone:
             return None
         raise
+
+
+def _for_journal(node: GpuNode, then: Stretches) -> tuple[Ended, ...]:
+    """What is too much for the ledger, where something ends now.
+
+    So a ledger is never without an untold end while its journal has one: who reads it knows whether all is told.
+    """
+    before = untold(node)
+    return before if too_many(then) and len(then.ended) > len(before) else ()
+
+
+async def let_be(api: KubeApi, node: GpuNode) -> None:
+    """Nothing is handed out by this ledger any more. Raises ApiRefused, as a conflict where somebody wrote first."""
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/generation", "value": node.version},
+        {"op": "add", "path": "/spec/mode", "value": Mode.OBSERVE.value},
+    ]
+    await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH)
+
+
+async def remove(api: KubeApi, node: GpuNode) -> None:
+    """Delete the ledger as it was read. Raises ApiRefused, as a conflict where anything of it has changed."""
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": node.written}}
+    await api.delete(f"{NODES}/{node.name}", options)
 
 
 async def read(api: KubeApi, name: str) -> GpuNode | None:
@@ -76,7 +107,7 @@ async def read(api: KubeApi, name: str) -> GpuNode | None:
 
 
 def new_node(name: str, owner: Mapping[str, Any], mode: Mode = Mode.OBSERVE) -> dict[str, Any]:
-    """A ledger for a Node that has none; it goes with its Node."""
+    """A ledger for a Node that has none; it goes with its Node, unless it is metered."""
     owned = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner["metadata"]["uid"]}
     return {
         "apiVersion": names.API_VERSION,

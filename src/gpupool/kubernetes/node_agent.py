@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import CardNotReady, GpupoolError
+from gpupool.base.errors import ApiRefused, CardNotReady, GpupoolError
 from gpupool.kubernetes import cdi, ledger
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.card_health import CardHealth
@@ -241,8 +241,15 @@ class NodeAgent:
         status = await asyncio.to_thread(self._status)
         if status == self._told:
             return
-        await self._api.patch(f"{ledger.NODES}/{self._node}/status", {"status": status})
-        self._told = status
+        try:
+            await self._api.patch(f"{ledger.NODES}/{self._node}/status", {"status": status})
+        except ApiRefused as error:
+            if not error.gone:
+                raise
+            self._told = None
+            await self._appear()  # it was that of a Node of this name that is gone, or somebody deleted it
+        else:
+            self._told = status
 
     def _status(self) -> dict[str, Any]:
         with self._one:

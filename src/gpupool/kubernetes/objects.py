@@ -261,6 +261,8 @@ class GpuNode:
     """What was held and may not be in the books yet, oldest first."""
     metered_ns: int = 0
     """What ended up to then is in the books: the meter's word."""
+    owned: bool = False
+    """It goes with its Node, by the API server."""
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
 
@@ -297,6 +299,7 @@ class GpuNode:
             ledger_ns=spec.get("ledgerNs", 0),
             ended=tuple(Ended.from_json(one) for one in spec.get("ended") or ()),
             metered_ns=_instant((meta.get("annotations") or {}).get(names.METERED, "")),
+            owned=bool(meta.get("ownerReferences")),
             written=meta.get("resourceVersion", ""),
         )
 

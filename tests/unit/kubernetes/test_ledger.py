@@ -18,3 +18,12 @@ def test_a_write_names_the_generation_and_the_clock_of_what_was_read() -> None:
 
 def test_a_ledger_that_was_never_written_has_no_clock() -> None:
     assert named(GpuNode("n", version=1)) == {"/metadata/generation": 1}
+
+
+def test_a_ledger_that_is_metered_does_not_go_with_its_node() -> None:
+    def paths(node: GpuNode, metered: bool) -> set[str]:
+        return {step["path"] for step in swap(node, stretches(node, (), now_ns=9), metered=metered)}
+
+    owners = "/metadata/ownerReferences"
+    assert owners in paths(GpuNode("n", owned=True), metered=True)
+    assert owners not in paths(GpuNode("n", owned=True), metered=False) | paths(GpuNode("n"), metered=True)

@@ -21,6 +21,7 @@ from gpupool.kubernetes.plugin import certificate
 from gpupool.kubernetes.plugin.context import DAEMONSETS, NODES, Context, Json
 from gpupool.kubernetes.plugin.others import GROUPS, offered, plugins_of
 from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.stretches import untold
 
 OLDEST = (1, 31)
 NEEDED = {
@@ -66,7 +67,8 @@ async def _checks(context: Context) -> Any:
     yield leads(await context.find(f"{leases}/{install.CONTROLLER}"), context.now)
     nodes = {one["metadata"]["name"]: one for one in await context.items(NODES)}
     ledgers = await context.ledgers()
-    for found in (agents(ledgers), slots(ledgers, nodes), *twice(ledgers, nodes)):
+    here = [node for node in ledgers if node.name in nodes]
+    for found in (agents(here), slots(here, nodes), *twice(here, nodes), *orphans(ledgers, nodes)):
         yield found
     groups = [one["name"] for one in (await context.api.get("/apis"))["groups"]]
     yield others([plugin.owner for plugin in plugins_of(await context.items(DAEMONSETS))], groups, nodes)
@@ -189,6 +191,15 @@ def twice(ledgers: Sequence[GpuNode], nodes: dict[str, Json]) -> Iterator[Check]
             said = f"is adopted and offers {', '.join(f'{key}={also[key]}' for key in also)} as well"
             following = f"kubectl gpupool adopt {node.name}  says how the other one leaves it"
             yield check(f"node {node.name}", FAIL, said, following)
+
+
+def orphans(ledgers: Sequence[GpuNode], nodes: dict[str, Json]) -> Iterator[Check]:
+    """Ledgers whose Node is gone and that wait for the meter."""
+    for node in ledgers:
+        if node.name not in nodes and untold(node):
+            said = f"is gone, and not all that ended there is in the books yet ({len(untold(node))} left)"
+            following = f"kubectl -n gpupool logs deployment/{install.METER}; kubectl delete gpunode {node.name}"
+            yield check(f"node {node.name}", WARN, said, f"{following}  gives them up")
 
 
 def others(owners: Sequence[str], groups: Sequence[str], nodes: dict[str, Json]) -> Check:

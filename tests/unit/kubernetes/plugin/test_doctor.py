@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpupool.kubernetes import install, names
+from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.plugin import certificate, doctor
+from gpupool.model.allocation import Seat
 from tests.support.kube_builders import gpu_node, node
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -71,6 +73,18 @@ def test_an_adopted_node_without_slots_or_with_a_second_owner_is_wrong() -> None
     found["status"]["allocatable"]["nvidia.com/gpu"] = "8"
     (wrong,) = doctor.twice([ledger], {"n0": found})
     assert "nvidia.com/gpu=8" in wrong["text"]
+
+
+def test_a_ledger_whose_node_is_gone_says_what_it_waits_for() -> None:
+    seat = Seat("GPU-0", 300, 1 << 30)
+    kept = replace(
+        GpuNode("n0", ended=(Ended("u", "space", "a", "main", (seat,), "team", "", 5, 9),), metered_ns=8), ready=True
+    )
+    (waits,) = doctor.orphans([kept], {})
+    assert (waits["state"], waits["name"]) == ("warn", "node n0")
+    assert "1 left" in waits["text"]
+    assert not list(doctor.orphans([kept], {"n0": node()}))
+    assert not list(doctor.orphans([replace(kept, metered_ns=9)], {}))
 
 
 def test_who_else_is_here_is_told_by_plugins_and_by_kinds() -> None:
