@@ -40,7 +40,7 @@ def _installed(state_dir: Path) -> Path:
     """Replaced as a whole where it is not this gpupool's: a runtime may be about to run it."""
     source, target = _program(), state_dir / PLACE
     if not target.exists() or not filecmp.cmp(source, target):
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_suffix(".new")
         shutil.copy2(source, new)
         new.chmod(0o755)

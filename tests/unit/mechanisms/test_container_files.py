@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,48 @@ def test_simulated_cards_bring_their_own_driver_and_nothing_of_the_hosts(tmp_pat
         assert fenced[f"{folder}/{CUDA}"] == libraries.root / "lib" / CUDA
         assert f"{folder}/libcudart.so.12" in bare.keys() & fenced.keys()
     assert fenced[str(libraries.root / "driver")] == libraries.root / "driver"
+
+
+MULTIARCH = f"{platform.machine()}-linux-gnu"
+DEBIAN = (f"/lib/{MULTIARCH}", f"/usr/lib/{MULTIARCH}", "/lib", "/usr/lib")
+RED_HAT = ("/lib64", "/usr/lib64")
+MERGED = {"lib": "usr/lib", "lib64": "usr/lib64"}
+
+
+@pytest.mark.parametrize(
+    ("links", "folders", "searched"),
+    [
+        (MERGED, (f"usr/lib/{MULTIARCH}", "usr/lib64"), DEBIAN),
+        ({}, (f"lib/{MULTIARCH}", f"usr/lib/{MULTIARCH}", "lib64"), DEBIAN),
+        (MERGED, ("usr/lib", "usr/lib64"), RED_HAT),
+        ({"lib": "usr/lib", "lib64": "usr/lib", "usr/lib64": "lib"}, ("usr/lib",), ("/usr/lib", "/lib")),
+    ],
+    ids=["Debian, Ubuntu", "Debian 10, Ubuntu 18.04", "UBI, Fedora", "one folder for everything"],
+)
+@pytest.mark.parametrize("fenced", [False, True], ids=["whole", "share"])
+def test_the_loader_of_each_layout_finds_them_where_it_looks_by_itself(
+    tmp_path: Path, root: Path, links: dict[str, str], folders: Sequence[str], searched: Sequence[str], fenced: bool
+) -> None:
+    """`searched` is what a loader was built with: `ld.so --help` of each says it. As a runtime does it, what is mounted
+    is there below whatever its folder is a link to, and folders that an image lacks are made.
+    """
+    image = tmp_path / "image"
+    for folder in folders:
+        (image / folder).mkdir(parents=True)
+    for name, target in links.items():
+        (image / name).symlink_to(target)
+    own = image / searched[0].lstrip("/") / "libc.so.6"
+    own.write_text("the image's own")
+    mounts = {target: source for target, source in shown(root, tmp_path, fenced=fenced).items() if ".so." in target}
+    for target, source in mounts.items():
+        place = image / target.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(source)
+    for name in (CUDA, NVML, "libnvidia-ptxjitcompiler.so.1"):
+        found = [image / folder.lstrip("/") / name for folder in searched]
+        first = next(path for path in found if path.is_file())
+        assert first.read_text() == mounts[f"{FOLDERS[0]}/{name}"]
+    assert own.read_text() == "the image's own"
 
 
 def test_the_nodes_of_all_cards_are_those_that_are_there(tmp_path: Path) -> None:
