@@ -1,9 +1,8 @@
-"""The image's context has what its build copies, and nothing that was made here. Of the two ways to build it the tests
-take the one without a builder (tests/kubernetes/installed).
-"""
+"""The image's context has what its build copies, and nothing that was made here. It is built in tests/e2e."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -23,7 +22,11 @@ def test_what_the_project_is_built_of_is_kept() -> None:
     assert {*project["tool"]["uv"]["workspace"]["members"], "src"} <= set(KEPT)
 
 
-def test_the_image_has_the_extra_that_a_cluster_needs() -> None:
+def test_the_image_has_what_is_locked_and_the_extra_that_a_cluster_needs() -> None:
     text = (ROOT / "deploy" / "Containerfile").read_text()
-    assert text.count("[kubernetes]") == 2
+    (uv,) = re.findall(r'^VERSION = "(.+)"$', (ROOT / "tools" / "get_uv.py").read_text(), re.MULTILINE)
+    assert f"uv=={uv} " in text
+    assert "--require-hashes" in text
+    assert "--extra kubernetes" in text
+    assert "'gpupool[kubernetes]'" in text
     assert "USER 65532" in text
