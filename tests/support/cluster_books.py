@@ -21,6 +21,7 @@ from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.model.allocation import Seat
 from tests.e2e.pool_fixture import SECONDS, RealPool
+from tests.support.cluster.pki import Pair
 from tests.support.cluster_pool import ClusterPool, free_port
 
 S = 10**9
@@ -33,13 +34,22 @@ PAGES = f"/api/v1/namespaces/{install.NAMESPACE}/configmaps?labelSelector={names
 class Books:
     """A gpupool server of its own. `with Books(place) as books`: at `url` it listens, `token` is a meter's."""
 
-    def __init__(self, place: Path, user: Sequence[str] = USER, token: Sequence[str] = TOKEN) -> None:
-        """By these commands it gets a user for the meter, and its token."""
+    def __init__(
+        self,
+        place: Path,
+        user: Sequence[str] = USER,
+        token: Sequence[str] = TOKEN,
+        address: str = "127.0.0.1",
+        pair: Pair | None = None,
+    ) -> None:
+        """By these commands it gets a user for the meter, and its token; with a certificate it listens with TLS."""
         port = free_port()
         self._user, self._token = user, token
         self.pool = RealPool(place / "state", "1xL40S")
-        self.url, self.token = f"http://127.0.0.1:{port}", place / "meter-token"
-        self._listen = ("--listen", f"127.0.0.1:{port}")
+        self.url = f"{'https' if pair else 'http'}://{address}:{port}"
+        self.token = place / "meter-token"
+        tls = ["--tls-cert", str(pair.certificate), "--tls-key", str(pair.key)] if pair else []
+        self._listen = ("--listen", f"{address}:{port}", *tls)
         self._handle = -1
 
     def __enter__(self) -> Books:

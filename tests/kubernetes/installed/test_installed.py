@@ -1,7 +1,8 @@
-"""From a folder of wheels to a share in a pod: image, chart, kubelet, agent, webhook, adoption, and out again."""
+"""From wheels to a share in a pod and in the books: image, chart, kubelet, agent, adoption, meter; and out again."""
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.node import NAME, RealNode
 from tests.support.cluster.pods import has_ended, pod
 from tests.support.cluster.session import session_cluster
+from tests.support.cluster_books import Books
 from tests.support.kube_people import People, cluster_admin
 from tests.support.product_image import CannotBuildError, image
 
@@ -56,7 +58,22 @@ def node(cluster: Cluster, archive: Path) -> RealNode:
     return made
 
 
-def values(cluster: Cluster, node: RealNode, place: Path) -> Path:
+@pytest.fixture(scope="module")
+def books(cluster: Cluster, node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+    """A server that pods reach, with a certificate of the rig's own authority; its token is in a Secret."""
+    pair = cluster.authority.issue("books", "books", names=[ADDRESS])
+    with Books(tmp_path_factory.mktemp("books"), address=ADDRESS, pair=pair) as made:
+        admin = cluster.admin()
+        cluster.access().namespace(SPACE)
+        files = {"token": made.token, "ca.crt": cluster.authority.root.certificate}
+        data = {name: base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gpupool-meter-token"}, "data": data}
+        admin.create(f"/api/v1/namespaces/{SPACE}/secrets", secret)
+        admin.close()
+        yield made
+
+
+def values(cluster: Cluster, node: RealNode, books: Books, place: Path) -> Path:
     """What differs on the rig from a user's cluster: no registry, no Services, folders of its own, no real card."""
     once = {"replicas": 1, "podDisruptionBudget": {"enabled": False}}
     file = place / "values.yaml"
@@ -74,6 +91,7 @@ def values(cluster: Cluster, node: RealNode, place: Path) -> Path:
         "controller": once,
         "webhook": once,
         "agent": agent,
+        "meter": {"enabled": True, "server": books.url, "ca": True},
     }
     file.write_text(json.dumps(made))
     return file
@@ -115,10 +133,10 @@ def create(admin: Api, name: str, limits: dict[str, str], command: tuple[str, ..
 
 
 def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behind(
-    cluster: Cluster, node: RealNode, tmp_path: Path
+    cluster: Cluster, node: RealNode, books: Books, tmp_path: Path
 ) -> None:
     admin = cluster.admin()
-    file = values(cluster, node, tmp_path)
+    file = values(cluster, node, books, tmp_path)
     wait = ("--wait", "--timeout", f"{LIMIT_SECONDS}s")
     helm(cluster, "upgrade", "--install", "gpupool", str(CHART), "--create-namespace", "-f", str(file), *wait)
     until(admin, f"{ledger.NODES}/{NAME}", lambda found: len(found.get("status", {}).get("cards", ())) == 4)
@@ -127,12 +145,20 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
     people = People(cluster_admin(cluster))
     people.ok("doctor")
     people.ok("adopt", NAME, "--yes")
-    create(admin, "share", SHARE, ("/bin/cat", SHARE_FILE))
+    create(admin, "share", SHARE, ("/bin/sh", "-c", f"cat {SHARE_FILE}; sleep 2"))
     ended = until(admin, f"{PODS}/share", has_ended)
     assert ended["status"]["phase"] == "Succeeded", ended["status"]
     (card,) = json.loads(admin.text(f"{PODS}/share/log"))["devices"]
     assert (card["gpu_milli"], card["memory_bytes"]) == (300, 8 << 30)
     assert card["uuid"] in ended["metadata"]["annotations"][names.PLACED]
+
+    (over,) = until(admin, f"{ledger.NODES}/{NAME}", lambda found: found["spec"].get("ended"))["spec"]["ended"]
+    held = 300 * (over["endedNs"] // 10**9 - over["heldNs"] // 10**9)
+    assert held >= 600
+    until(admin, f"{ledger.NODES}/{NAME}", lambda found: names.METERED in found["metadata"].get("annotations", {}))
+    report = books.pool.json("report", "--by", "job,project")
+    (row,) = [row for row in report["rows"] if row["job_name"] == "default/share"]
+    assert (row["project"], row["card_milliseconds"], report["closes"]) == ("default", held, True)
 
     create(admin, "never", {GPUS: "1"}, ("/bin/true",), nodeSelector={"card": "of-another-kind"})
     assert admin.get(f"{PODS}/never")["spec"]["schedulingGates"]
