@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes import install, ledger
 from gpupool.kubernetes.objects import GpuNode
-from tests.support.cluster.api import Api
+from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
 from tests.support.cluster_books import Books, MeterProcess
@@ -119,3 +121,27 @@ def test_a_ledger_that_was_metered_goes_with_its_node_when_nobody_meters_any_mor
     admin.delete(f"{pods_path}?gracePeriodSeconds=0")
     pool.start()
     admin.until_gone(f"{ledger.NODES}/{NODE}")
+
+
+def test_an_agent_whose_ledger_went_makes_one_again(cluster: Cluster, pool: ClusterPool, admin: Api) -> None:
+    """As on a Node that came back while the ledger of the last one of its name was still there."""
+    admin.delete(f"{ledger.NODES}/{NODE}")
+    access = cluster.access()
+    file = access.kubeconfig("agent.kubeconfig", access.token(install.NAMESPACE, install.AGENT, NODE))
+    words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "agent", "--node", NODE]
+    places = {"state-dir": "state", "socket": "agent.sock", "cdi": "cdi", "kubelet": "kubelet", "plugins": "plugins"}
+    words += [f"--{name}={pool.place / place}" for name, place in places.items()]
+    with open(pool.place / "agent.log", "ab") as log:
+        agent = subprocess.Popen([*words, "--sim", "2xL40S"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        first = admin.until(f"{ledger.NODES}/{NODE}", has_cards)["metadata"]["uid"]
+        admin.delete(f"{ledger.NODES}/{NODE}")
+        again = admin.until(f"{ledger.NODES}/{NODE}", has_cards)
+        assert (again["metadata"]["uid"] != first, again["spec"]["mode"]) == (True, "observe")
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def has_cards(found: Object) -> bool:
+    return len(found.get("status", {}).get("cards", ())) == 2
