@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,7 @@ from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.together import together
 from gpupool.kubernetes.waiting import Reasons
-from gpupool.kubernetes.watch import keep
+from gpupool.kubernetes.watch import Away, keep
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Plan
@@ -100,25 +100,38 @@ class Controller:
         self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
     async def run(self) -> None:
-        """Until it is cancelled, or a watch fails in a way that nobody thought of."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(keep(self.api, "/api/v1/nodes", self._note_node, self._lists["nodes"].set))
-            listed = self._lists["ledgers"].set, self._list_ledger, self._answered.clear
-            tasks.create_task(keep(self.api, ledger.NODES, self._note_ledger, *listed))
-            tasks.create_task(keep(self.api, TENANTS, self._note_tenant, self._note_tenants_listed))
-            tasks.create_task(keep(self.api, SETTINGS, self._note_settings, self._lists["settings"].set))
-            tasks.create_task(
-                keep(self.api, PODS, self._note_pod, self._lists["pods"].set, labelSelector=f"{names.MANAGED}=true")
-            )
-            tasks.create_task(keep(self.api, RESERVATIONS, self._note_reservation, self._lists["reservations"].set))
-            tasks.create_task(self._rounds())
-            tasks.create_task(self._releases.run())
-            tasks.create_task(self.reasons.run())
-            tasks.create_task(self.events.run())
-            tasks.create_task(self._lookups.run())
-            tasks.create_task(self._tenant_status.run())
-            tasks.create_task(self._reservation_status.run())
-            tasks.create_task(self._settings_status.run())
+        """Until it is cancelled, or a watch fails in a way that nobody thought of; returns once the server was away.
+
+        What it knows is of one moment then no more: pods of before beside ledgers of after would free cards in use.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for watch in self._watches():
+                    tasks.create_task(watch)
+                tasks.create_task(self._rounds())
+                tasks.create_task(self._releases.run())
+                tasks.create_task(self.reasons.run())
+                tasks.create_task(self.events.run())
+                tasks.create_task(self._lookups.run())
+                tasks.create_task(self._tenant_status.run())
+                tasks.create_task(self._reservation_status.run())
+                tasks.create_task(self._settings_status.run())
+        except* Away:
+            log.info("the API server was away: everything is read anew")
+
+    def _watches(self) -> Iterator[Coroutine[Any, Any, None]]:
+        for path, note, synced in (
+            ("/api/v1/nodes", self._note_node, self._lists["nodes"].set),
+            (TENANTS, self._note_tenant, self._note_tenants_listed),
+            (SETTINGS, self._note_settings, self._lists["settings"].set),
+            (RESERVATIONS, self._note_reservation, self._lists["reservations"].set),
+        ):
+            yield keep(self.api, path, note, synced, None, _nothing, False)
+        listed = self._lists["ledgers"].set, self._list_ledger, self._answered.clear
+        yield keep(self.api, ledger.NODES, self._note_ledger, *listed, False)
+        ours = f"{names.MANAGED}=true"
+        pods = self._note_pod, self._lists["pods"].set, None, _nothing, False
+        yield keep(self.api, PODS, *pods, labelSelector=ours)
 
     async def _rounds(self) -> None:
         for listed in self._lists.values():
@@ -315,3 +328,7 @@ class Controller:
         if known is node or newer:
             self.pool.note_ledger(node.name, now, sure=known is node)
             self._answered.add(node.name)
+
+
+def _nothing() -> None:
+    """Before a list there is nothing to do."""

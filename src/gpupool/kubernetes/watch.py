@@ -17,6 +17,11 @@ from gpupool.kubernetes.api import BUSY, Expired, KubeApi, Pause
 
 log = logging.getLogger(__name__)
 
+
+class Away(Exception):
+    """The server was away, and what comes back may have an older copy of its store."""
+
+
 Note = Callable[[dict[str, Any], bool], None]
 
 
@@ -27,12 +32,15 @@ async def keep(
     synced: Callable[[], None],
     listed: Note | None = None,
     begins: Callable[[], None] = lambda: None,
+    lasting: bool = True,
     /,
     **query: str,
 ) -> None:
     """Never returns; ends when it is cancelled. `begins` is called before a list is asked for.
 
-    `listed` is told what stands in a list instead of `note`: that is what there is, whatever was told before.
+    `listed` is told what stands in a list instead of `note`: that is what there is, whatever was told before. One that
+    is not `lasting` raises Away once the server was: for who compares several lists, each of which would come back at
+    its own time.
     """
     known: dict[str, dict[str, Any]] = {}
     pause, version = Pause(), ""
@@ -50,9 +58,11 @@ async def keep(
         except Expired:
             version = ""
         except GpupoolError as error:
-            if isinstance(error, Unavailable) and error.details.get("status") != BUSY:
-                version = ""
             log.warning("watching %s: %s", path, error)
+            if isinstance(error, Unavailable) and error.details.get("status") != BUSY:
+                if version and not lasting:
+                    raise Away from None
+                version = ""
             await pause.wait()
 
 
