@@ -25,18 +25,20 @@ def settled(
     given_up: Container[str] = frozenset(),
     leaving: Mapping[str, Order] = MappingProxyType({}),
     kept: Container[str] = frozenset(),
+    returning: Container[str] = frozenset(),
 ) -> tuple[Entry, ...]:
     """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
 
     `claimed`: by seat that was kept for a member of a gang, the pod that takes it. `given_up`: gangs that do not come
-    together, whose seats go unless their pod was released, and seats that were kept for a member and fit none.
-    `leaving`: by claim the order to leave that ought to stand there; where it is not among them, none does. `kept`:
-    pods that were never bound and are gone, whose seats wait for an heir.
+    together, whose seats go unless their pod was released, and single seats of members to come. `leaving`: by claim the
+    order to leave that ought to stand there; where it is not among them, none does. `kept`: pods that were never bound
+    and are gone, whose seats wait for an heir. `returning`: pods of gangs that are gone, whose seats wait for the ones
+    made in their place.
     """
     if not node_exists:
         return ()
     found = (
-        None if _is_given_up(entry, given_up, pods) else _settled(node, entry, pods, claimed, kept)
+        None if _is_given_up(entry, given_up, pods) else _settled(node, entry, pods, claimed, kept, returning)
         for entry in node.entries
     )
     living = (entry for entry in found if entry is not None)
@@ -62,14 +64,21 @@ def _unreleased(entry: Entry, pods: Mapping[str, Pod]) -> bool:
 
 
 def _settled(
-    node: GpuNode, entry: Entry, pods: Mapping[str, Pod], claimed: Mapping[str, Pod], kept: Container[str]
+    node: GpuNode,
+    entry: Entry,
+    pods: Mapping[str, Pod],
+    claimed: Mapping[str, Pod],
+    kept: Container[str],
+    returning: Container[str],
 ) -> Entry | None:
     if gangs.expected(entry.uid) or entry.uid in kept:
         taker = claimed.get(entry.uid)
         return entry if taker is None else gangs.as_taken(entry, taker, node.version + 1)
     pod = pods.get(entry.uid)
     if entry.state is EntryState.DRAINING:
-        return None if _let_go(node, entry) else entry
+        if not _let_go(node, entry):
+            return entry
+        return gangs.as_kept(entry, node.version + 1) if entry.uid in returning else None
     if pod is None or pod.ended or (pod.node and pod.node != node.name):
         return replace(entry, state=EntryState.DRAINING, generation=node.version + 1)
     if entry.state is EntryState.RESERVED and _in_use(node, entry):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing, turned
+from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing, returning, turned
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
@@ -270,17 +270,17 @@ class Controller:
     async def _write(self, plan: Plan) -> bool:
         """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
         added, claimed = placing.entries_by_node(plan.placements, self.pool), self.pool.claimed()
-        given_up, useless = self._holding.given_up(self.pool), self.pool.useless()
-        seats = {self.pool.ledger_of(uid) for name in given_up for uid in self.pool.present(name).entered}
-        seats |= {self.pool.ledger_of(uid) for uid in useless}
+        given_up = self._holding.given_up(self.pool) | self.pool.useless()
+        seats = {self.pool.ledger_of(uid) for name in given_up for uid in (name, *self.pool.present(name).entered)}
         seats |= {self.pool.ledger_of(uid) for uid in claimed}
         leaving = await self._removing.orders(plan.evictions)
         seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self.pool.orders())}
         names, self.pool.unsettled = sorted(self.pool.unsettled | set(added) | seats), set()
         try:
             known = [self.pool.ledgers[name] for name in names if name in self.pool.ledgers]
+            back = returning.kept(self.pool, names)
             changes = [
-                (node, self._entries(node, added.get(node.name, ()), claimed, given_up | useless, leaving))
+                (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving, back))
                 for node in known
             ]
             written = await together([self._swap(node, now) for node, now in changes if now != node.entries])
@@ -296,6 +296,7 @@ class Controller:
         claimed: Mapping[str, Pod],
         given_up: frozenset[str],
         leaving: Mapping[str, Order],
+        back: frozenset[str],
     ) -> tuple[Entry, ...]:
         """What the node's ledger has to become."""
         exists, version = node.name in self.pool.hosts, node.version + 1
@@ -307,6 +308,7 @@ class Controller:
             given_up=given_up,
             leaving=leaving,
             kept=self.pool.heirs,
+            returning=back,
         )
         return *settled, *(replace(entry, generation=version) for entry in added)
 

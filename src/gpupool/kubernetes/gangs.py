@@ -18,7 +18,7 @@ from gpupool.scheduling.domains import NODE
 from gpupool.scheduling.snapshot import ClassKey, Waiting
 
 EXPECTED = "gang/"
-"""How the uid of a member begins that does not exist yet."""
+"""How the uid of a member begins that does not exist yet; a number ends it, or the uid of who had its seat before."""
 ON_ONE_NODE = Within(required=NODE)
 Takes = Callable[[Pod, Entry], bool]
 """Whether the pod may go to the node of that seat."""
@@ -38,6 +38,11 @@ def parts_of(job: str) -> tuple[str, str]:
 def expected(uid: str) -> bool:
     """Whether it is a member that does not exist yet."""
     return uid.startswith(EXPECTED)
+
+
+def away(uid: str) -> bool:
+    """Whether it is a member that went, and whose controller makes another in its place."""
+    return expected(uid) and not uid.rpartition("/")[2].isdigit()
 
 
 def of_one_pod(pod: Pod, shapes: Sequence[Shape]) -> Gang:
@@ -60,7 +65,8 @@ def waiting_gang(
     """The gang as a snapshot has it; None where everybody has a seat, or one is kept for him.
 
     `pods` are its gated ones, oldest first, `shapes` what each of them claims by uid, `entered` the entries of those
-    that have their cards, `over` how many of its pods have ended.
+    that have their cards, `over` how many of its pods have ended. One that began and lacks somebody whom it needs has
+    waited since it began: it comes before those who came later than it did.
     """
     first, everybody = pods[0], pods
     pods = seatless(pods, entered, takes)
@@ -82,6 +88,8 @@ def waiting_gang(
     if not heads:
         return None
     age = min(pod.created_ns for pod in everybody)
+    if len(entered) + over < first.gang_minimum:
+        age = min([age, *(entry.held_ns for entries in entered.values() for entry in entries if entry.held_ns)])
     priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
     shape, reservation = next(root.roles()).shape, first.reservation or None
     key = ClassKey(tenant, priority, shape, first.max_seconds, name, reservation, preemptible)
@@ -144,15 +152,12 @@ def seatless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]], takes:
     return [pod for pod in free if pod.uid not in takers]
 
 
-def useless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]], takes: Takes) -> list[str]:
-    """Seats of which a member wants just that, but elsewhere, where with him the gang is whole without them."""
+def useless(pods: Sequence[Pod], entered: Mapping[str, Sequence[Entry]], over: int, takes: Takes) -> list[str]:
+    """Seats that no member takes and without which the gang is whole: who came wants another, or goes elsewhere."""
     free = [pod for pod in pods if pod.uid not in entered]
     taken = taken_over(kept_seats(entered), free, takes)
-    left = [seat for seat in kept_seats(entered) if seat.uid not in taken]
-    takers = {pod.uid for pod in taken.values()}
-    elsewhere = [pod for pod in free if pod.uid not in takers and any(_wants(pod, seat) for seat in left)]
-    more = len(entered) + len(free) - len(taken) - pods[0].gang_size
-    return sorted(seat.uid for seat in left)[: max(0, min(more, len(elsewhere)))]
+    left = sorted(seat.uid for seat in kept_seats(entered) if seat.uid not in taken)
+    return left[: max(0, len(entered) + over + len(free) - len(taken) - pods[0].gang_size)]
 
 
 def kept_seats(entered: Mapping[str, Sequence[Entry]]) -> list[Entry]:
@@ -181,4 +186,10 @@ def as_taken(entry: Entry, pod: Pod, version: int) -> Entry:
     containers = [ask.container for ask in pod.asks]
     container = entry.container if entry.container in containers else containers[0]
     who = replace(entry, uid=pod.uid, pod=pod.name, container=container, account=pod.account)
+    return replace(who, state=EntryState.RESERVED, generation=version)
+
+
+def as_kept(entry: Entry, version: int) -> Entry:
+    """The entry, now a seat for the member that comes in its pod's place."""
+    who = replace(entry, uid=f"{EXPECTED}{entry.gang}/{entry.uid}", pod="")
     return replace(who, state=EntryState.RESERVED, generation=version)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from gpupool.kubernetes.gangs import expected
+from gpupool.kubernetes.gangs import away, expected
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.returning import closed
 
 HALF_SECONDS = 60.0
 """A gang whose seats are there in part only (a writer died half-way) has so long to come together."""
-EMPTY_SECONDS = 300.0
-"""Seats for members that do not exist are kept so long where the gang has no pod at all."""
+AWAY_SECONDS = 60.0
+"""The seat of a member that went is kept so long while others of the gang are there."""
+EMPTY_SECONDS = 10.0
+"""And all its seats once nobody is: a controller that makes a whole gang anew has begun with it by then."""
 
 
 class Holding:
@@ -21,11 +24,12 @@ class Holding:
         self._since: dict[tuple[str, str], float] = {}
 
     def given_up(self, pool: Pool) -> frozenset[str]:
-        """Gangs whose unreleased seats go now."""
+        """Gangs whose unreleased seats go now, and single seats of members that do not exist."""
         now = self._seconds()
-        states = {(name, state) for name in pool.gangs() if (state := _state(pool, name))}
+        states = {(one, state) for name in pool.gangs() for one, state in _states(pool, name)}
         self._since = {key: self._since.get(key, now) for key in states}
-        return frozenset(name for (name, state), since in self._since.items() if now - since >= _PATIENCE[state])
+        late = (one for (one, state), since in self._since.items() if now - since >= _PATIENCE[state])
+        return closed(pool).union(late)
 
     def next_look(self) -> float | None:
         """Seconds until one of them is given up; None where none is looked at."""
@@ -33,15 +37,19 @@ class Holding:
         return min((_PATIENCE[state] - (now - since) for (_, state), since in self._since.items()), default=None)
 
 
-_PATIENCE = {"half": HALF_SECONDS, "empty": EMPTY_SECONDS}
+_PATIENCE = {"half": HALF_SECONDS, "empty": EMPTY_SECONDS, "away": AWAY_SECONDS}
 
 
-def _state(pool: Pool, name: str) -> str:
-    """`half` where fewer have seats than start together, `empty` where all are seats of nobody, else nothing."""
+def _states(pool: Pool, name: str) -> Iterator[tuple[str, str]]:
+    """The gang, `half` where fewer have seats than start together, `empty` where all are seats of nobody; and seats of
+    members that are `away` while others are there."""
     members, waiting = pool.present(name).entered, pool.queue.gang(name)
     if waiting and len(members) < waiting[0].gang_minimum and not any(_released(pool, uid) for uid in members):
-        return "half"
-    return "empty" if not waiting and all(expected(uid) for uid in members) else ""
+        yield name, "half"
+    if not waiting and all(expected(uid) for uid in pool.stands(name)):
+        yield name, "empty"
+    else:
+        yield from ((uid, "away") for uid in members if away(uid))
 
 
 def _released(pool: Pool, uid: str) -> bool:

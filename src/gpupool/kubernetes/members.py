@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from gpupool.kubernetes.gangs import expected
 from gpupool.kubernetes.objects import Entry, GpuNode
-from gpupool.kubernetes.queue import Present
 
 T = TypeVar("T")
 
@@ -16,31 +16,48 @@ class Members:
     """One leader's."""
 
     def __init__(self) -> None:
-        self._entered: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
+        self._entries: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
         """By gang and member, what stands in ledgers."""
+        self._kept: defaultdict[str, set[str]] = defaultdict(set)
+        """By gang the seats of members that do not exist yet."""
         self._over: defaultdict[str, set[str]] = defaultdict(set)
-        """By gang its pods that have ended and are still there."""
+        """By gang its pods that are over and still there."""
 
     def note(self, gone: Iterable[Entry], come: Iterable[Entry]) -> None:
         """These entries left a ledger, those stand there now."""
         for entry in gone:
-            if entry.gang and not self._entered[entry.gang].pop(entry.uid, None) and not self._entered[entry.gang]:
-                del self._entered[entry.gang]
+            self._entries[entry.gang].pop(entry.uid, None)
+            self._kept[entry.gang].discard(entry.uid)
         for entry in come:
             if entry.gang:
-                self._entered[entry.gang].setdefault(entry.uid, []).append(entry)
+                self._entries[entry.gang].setdefault(entry.uid, []).append(entry)
+            if expected(entry.uid):
+                self._kept[entry.gang].add(entry.uid)
+        for gang in {entry.gang for entry in gone}:
+            if not self._entries[gang]:
+                del self._entries[gang]
+            if not self._kept[gang]:
+                del self._kept[gang]
 
     def note_over(self, gang: str, uid: str, *, gone: bool) -> None:
-        """A pod of the gang has ended, or is gone altogether."""
+        """A pod of the gang is over, or is gone altogether."""
         (self._over[gang].discard if gone else self._over[gang].add)(uid)
 
-    def present(self, gang: str) -> Present:
-        """Who of the gang has cards, and how many have ended."""
-        return Present(self._entered.get(gang, {}), len(self._over.get(gang, ())))
+    def of(self, gang: str) -> Mapping[str, Sequence[Entry]]:
+        """Everybody of the gang that stands in a ledger, also those who leave."""
+        return self._entries.get(gang, {})
 
-    def gangs(self) -> list[str]:
-        """Gangs of which something stands in a ledger."""
-        return [name for name, members in self._entered.items() if members]
+    def over(self, gang: str) -> int:
+        """How many of the gang have ended."""
+        return len(self._over.get(gang, ()))
+
+    def __contains__(self, gang: object) -> bool:
+        """Whether something of the gang stands in a ledger."""
+        return gang in self._entries
+
+    def with_kept_seats(self) -> list[str]:
+        """Gangs of which a seat is kept for a member that does not exist yet."""
+        return list(self._kept)
 
 
 def entries(node: GpuNode | None) -> tuple[Entry, ...]:

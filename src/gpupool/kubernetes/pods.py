@@ -60,6 +60,7 @@ class Pod:
     direct: bool = False
     """The controller binds it."""
     ended: bool = False
+    failed: bool = False
     deleting: bool = False
     priority: int = 0
     within: Within = ANYWHERE
@@ -90,6 +91,11 @@ class Pod:
         """What the so-manieth container claims; the first one carries the pod's processors and memory."""
         shape = self.asks[number].shape
         return shape if number else replace(shape, cpu_milli=self.cpu_milli, host_bytes=self.host_bytes)
+
+    @property
+    def over(self) -> bool:
+        """It has ended, and nobody makes another in its place."""
+        return self.ended and not (self.failed and self.owner)
 
     @property
     def waits(self) -> bool:
@@ -132,6 +138,7 @@ def read_pod(pod: Json) -> Pod:
         or any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
         direct=direct,
         ended=status.get("phase") in ENDED,
+        failed=status.get("phase") == "Failed",
         deleting=meta.get("deletionTimestamp") is not None,
         priority=spec.get("priority") or 0,
         within=asked.within,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, hand
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, entries, put, uids
 from gpupool.kubernetes.needs import NOTHING
-from gpupool.kubernetes.objects import Entry, GpuNode, Order
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.rules import Rules, used
@@ -119,12 +119,35 @@ class Pool:
                 self._settle(one.uid)
 
     def present(self, gang: str) -> Present:
-        """Who of the gang has cards, and how many have ended."""
-        return self._members.present(gang)
+        """Who of the gang has cards and stays, and how many have ended."""
+        found = self._members.of(gang).items()
+        staying = {uid: entries for uid, entries in found if not self._goes_away(uid, entries)}
+        return Present(staying, self._members.over(gang))
+
+    def has_begun(self, member: Pod) -> bool:
+        """Whether as many of its gang have cards or had them as start together, or one of them was let go before."""
+        lacking = member.gang_minimum - self._members.over(member.gang)
+        for uid, found in self._members.of(member.gang).items():
+            if not self._goes_away(uid, found):
+                lacking -= 1
+                pod = self.pods.get(uid)
+                if lacking <= 0 or (pod is not None and not pod.gated):
+                    return True
+        return lacking <= 0
+
+    def stands(self, gang: str) -> Mapping[str, Sequence[Entry]]:
+        """Everybody of the gang that stands in a ledger, also those who leave."""
+        return self._members.of(gang)
 
     def gangs(self) -> list[str]:
-        """Gangs of which something stands in a ledger."""
-        return self._members.gangs()
+        """Gangs of which a seat is kept for a member to come, or something stands in a ledger while others wait."""
+        waiting = [name for name in self.queue.gang_names() if name in self._members]
+        return list(dict.fromkeys((*self._members.with_kept_seats(), *waiting)))
+
+    def _goes_away(self, uid: str, found: Sequence[Entry]) -> bool:
+        pod = self.pods.get(uid)
+        leaves = pod is not None and pod.deleting and uid not in self.heirs
+        return leaves or any(entry.state is EntryState.DRAINING for entry in found)
 
     def claimed(self) -> dict[str, Pod]:
         """By seat that is kept for a member of a gang, the pod that takes it now."""
@@ -136,9 +159,9 @@ class Pool:
         return found | {uid: self.pods[heir] for uid, heir in self.heirs.heirs().items()}
 
     def useless(self) -> frozenset[str]:
-        """Seats kept for members of gangs that cannot come there: their volumes are elsewhere, or something else is."""
-        each = ((self.queue.gang(name), self.present(name).entered) for name in self.queue.gang_names())
-        return frozenset(uid for pods, entered in each for uid in gangs.useless(pods, entered, self._takes))
+        """Seats kept for members of gangs that cannot come there, or want another one: they are whole without it."""
+        each = ((self.queue.gang(name), self.present(name)) for name in self.queue.gang_names())
+        return frozenset(uid for pods, present in each for uid in gangs.useless(pods, *present, self._takes))
 
     def _takes(self, pod: Pod, seat: Entry) -> bool:
         """Whether the pod may go where that seat is kept, by all but its cards."""
@@ -208,7 +231,7 @@ class Pool:
     def _settle(self, uid: str) -> None:
         """Where the pod stands: on a node, in the queue, or nowhere."""
         pod = self.pods.get(uid)
-        if pod is not None and pod.gang and pod.ended:
+        if pod is not None and pod.gang and pod.over:
             self._members.note_over(pod.gang, uid, gone=False)
         self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
         self._touch(self._entered.get(uid, ""))

@@ -25,7 +25,7 @@ HEADS = 64
 
 
 class Present(NamedTuple):
-    """Of a gang: the entries of members that have their cards, and how many of its pods have ended."""
+    """Of a gang: the entries of members that have their cards and stay, and how many of its pods are over."""
 
     entered: Mapping[str, Sequence[Entry]]
     over: int

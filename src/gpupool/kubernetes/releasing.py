@@ -83,7 +83,7 @@ class Releases:
         if self._again.get(uid, 0) > time.monotonic():
             return False
         pod = self._pool.pods[uid]
-        together = not pod.gang or len(self._pool.present(pod.gang).entered) >= pod.gang_minimum
+        together = not pod.gang or self._pool.has_begun(pod)
         known = self._changed.get(uid) != pod.version
         whole = len(self._pool.entries_of(uid)) == len(pod.asks)
         return pod.gated and not pod.deleting and together and known and whole

@@ -103,14 +103,13 @@ def test_members_that_ended_are_not_reserved_for_again() -> None:
     assert holders(pool) == ["gang/default/train/0", "uid-w1"]
 
 
-def test_a_pod_of_another_shape_does_not_take_the_seat() -> None:
+def test_a_pod_of_another_shape_does_not_take_the_seat_and_the_gang_keeps_one_less() -> None:
     pool = pool_of(2)
-    note(pool, member("w0", 2))
+    note(pool, member("w0", 3))
     write(pool)
-    note(pool, member("odd", 2, containers={"main": asking(1, 100, GIB)}))
+    note(pool, member("odd", 3, containers={"main": asking(1, 100, GIB)}))
     write(pool)
-    assert "gang/default/train/0" in holders(pool)
-    assert "uid-odd" in holders(pool)
+    assert holders(pool) == ["gang/default/train/1", "uid-odd", "uid-w0"]
 
 
 @pytest.mark.parametrize("half", [True, False])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from gpupool.kubernetes.members import Members
 from gpupool.kubernetes.pods import Pod, read_pod
-from gpupool.kubernetes.queue import HEADS, PodQueue
+from gpupool.kubernetes.queue import HEADS, PodQueue, Present
 from tests.support.kube_builders import pod
 
 ONE = read_pod(pod())
 PODS = 1000
-PRESENT = Members().present
+
+
+def _nobody(_gang: str) -> Present:
+    return Present({}, 0)
 
 
 class Instant(int):
@@ -36,7 +38,7 @@ def made(number: int, created_ns: int) -> Pod:
 
 
 def heads(queue: PodQueue) -> list[str]:
-    (waiting,) = queue.waiting(PRESENT)
+    (waiting,) = queue.waiting(_nobody)
     return [job.partition("/")[0] for job in waiting.heads]
 
 
@@ -51,7 +53,7 @@ def test_the_oldest_come_first_and_those_of_one_second_by_name() -> None:
     queue.put(pods[0], "t")
     left = sorted([pods[0], *pods[1::2]], key=lambda one: one.uid)
     assert heads(queue) == [one.uid for one in left[:HEADS]]
-    assert {one.uid for key in [queue.waiting(PRESENT)[0].key] for one in queue.pods_of(key)} == {
+    assert {one.uid for key in [queue.waiting(_nobody)[0].key] for one in queue.pods_of(key)} == {
         one.uid for one in left
     }
 
