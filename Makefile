@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kubernetes cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels image image-wheels clean
+.PHONY: help setup demo test test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,12 @@ test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build
-	@$(BIN)/python -m pytest -n 0 -rs -m kubernetes tests/kubernetes $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -rs -m 'kubernetes and not operators' tests/kubernetes $(ARGS)
+
+test-operators: setup  ## gangs as LeaderWorkerSet's, MPI's and Ray's own controllers make them; builds these the first time
+	@$(BIN)/python -m tests.support.cluster build
+	@$(BIN)/python -m tests.support.operators
+	@$(BIN)/python -m pytest -n 0 -rs -m operators tests/kubernetes/operators $(ARGS)
 
 cluster: setup  ## the same Kubernetes to try things on; ARGS='--nodes 100 --real-node', `--help` says more
 	@$(BIN)/python -m tests.support.cluster up $(ARGS)

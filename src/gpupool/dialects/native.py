@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpupool.base.errors import ForeignValue
 from gpupool.base.units import WHOLE
-from gpupool.dialects import amounts, lws
+from gpupool.dialects import amounts, lws, ray
 from gpupool.dialects.contract import NVIDIA, Ask, Dialect, GangHint, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.pod import Container, Pod, Word
@@ -106,6 +106,7 @@ def _hints(pod: Pod) -> Hints:
     if name is not None:
         group = lws.group_of(pod)
         size = pod.annotation(lws.SIZE) if size is None and least is None and group else size
+        group = group or ray.cluster_of(pod)
         numbers = (None if word is None else amounts.integer(word) for word in (least, size))
         gang = GangHint(f"{amounts.text(name)}-{group}" if group else amounts.text(name), *numbers)
     return Hints(

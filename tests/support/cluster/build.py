@@ -84,7 +84,7 @@ def build(report: Report, sources: Sequence[Source] = SOURCES) -> Path:
     Two at once take turns. A build that was cut short goes on with the program it was at.
     """
     go = find_go()
-    bin_dir = cache_folder(_go_version(go), sources) / "bin"
+    bin_dir = cache_folder(go_version(go), sources) / "bin"
     with _taking_turns(bin_dir.parent, report):
         for source in sources:
             for name, package in source.programs:
@@ -109,13 +109,13 @@ def find_go() -> str:
     advice = f"install Go {needed} or newer from https://go.dev/dl/ into /usr/local/go, and try again"
     if go is None:
         raise ClusterError(f"the cluster is built from source, and no `go` is on PATH or in /usr/local/go; {advice}")
-    version = _go_version(go)
+    version = go_version(go)
     if _numbers(version) < _numbers(needed):
         raise ClusterError(f"the cluster needs Go {needed}, and {go} is {version}; {advice}")
     return go
 
 
-def _go_version(go: str) -> str:
+def go_version(go: str) -> str:
     """The version that will build: Go itself may fetch a newer one when a module asks for it."""
     asked = subprocess.run([go, "env", "GOVERSION"], cwd=CONTAINERD.folder, capture_output=True, text=True, check=False)
     if asked.returncode != 0:

@@ -1,0 +1,17 @@
+"""Which Ray cluster a pod is of: two of them made from one template are two gangs.
+
+A RayService that is upgraded has the next cluster beside the old one for a while, and a RayJob that is tried again
+makes another, all of them with the labels of the one template. Source: ray-project/kuberay, the labels of its pods.
+"""
+
+from __future__ import annotations
+
+from gpupool.dialects.pod import Pod
+
+_CLUSTER = "ray.io/cluster"
+
+
+def cluster_of(pod: Pod) -> str:
+    """The cluster's name; empty for a pod of nothing like that."""
+    name = pod.label(_CLUSTER)
+    return "" if name is None else str(name.value)
