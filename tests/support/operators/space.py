@@ -12,6 +12,8 @@ from tests.support.simulated_kubelet import ends
 
 Json = dict[str, Any]
 CARD = {"gpupool.dev/gpus": "1"}
+CLEAR_SECONDS = 90.0
+"""A controller that is told of the deletion late makes pods again, whose gang keeps its seats for a while."""
 
 
 class Space:
@@ -85,4 +87,4 @@ class Space:
             self.admin.delete(f"{self.pods_path}?gracePeriodSeconds=0")
             return not self.pods() and not self.seats()
 
-        self.pool.until(gone, "no pod and no entry")
+        self.pool.until(gone, "no pod and no entry", CLEAR_SECONDS)
