@@ -22,51 +22,50 @@ _LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 def policies(controller: str, agent: str, meter: str) -> list[Object]:
     """Every policy and its binding, for these users (`system:serviceaccount:NAMESPACE:NAME`)."""
-    made = [_ledger(controller), _own_node(agent), _gate(controller), _net(), _settings(controller), _metered(meter)]
+    made = [_gpu_node(controller, agent, meter), _gate(controller), _net(), _settings(controller)]
     return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
 
 
-def _ledger(controller: str) -> Object:
+def _gpu_node(controller: str, agent: str, meter: str) -> Object:
+    """One policy without conditions: for each of either the API server copies the whole ledger, twice."""
+    on = (GROUP, ("gpunodes", "gpunodes/status"), ("CREATE", "UPDATE"))
+    rules = [*_ledger(controller), *_metered(meter), _own_node(agent)]
+    return _policy("gpunodes", on, [], [_rule(rule, message, "Forbidden") for rule, message in rules])
+
+
+def _ledger(controller: str) -> list[tuple[str, str]]:
     message = f"{WrittenByGpupoolAlone.code}: who has which card is written by gpupool's controller alone"
     parts = {"allocations": "[]", "ended": "[]", "ledgerNs": "0"}
-    same = [
+    same = (
         f"{_part('object', k, v)} == (oldObject == null ? {v} : {_part('oldObject', k, v)})" for k, v in parts.items()
-    ]
-    rules = [_rule(rule, message, "Forbidden") for rule in same]
-    return _policy("ledger", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [_not(controller)], rules)
+    )
+    return [(f"{_is(controller)} || {rule}", message) for rule in same]
 
 
-def _metered(meter: str) -> Object:
+def _metered(meter: str) -> list[tuple[str, str]]:
     """What is in the books is the meter's word, and the only one that it has."""
-    its = f"request.userInfo.username == '{meter}'"
     said = f"{_note('object', names.METERED)} == (oldObject == null ? '' : {_note('oldObject', names.METERED)})"
     spec = "object.?spec.orValue({}) == oldObject.?spec.orValue({})"
-    rules = [
-        _rule(
-            f"{its} || {said}",
+    return [
+        (
+            f"{_is(meter)} || {said}",
             f"{WrittenByGpupoolAlone.code}: {names.METERED} is written by gpupool's meter alone",
-            "Forbidden",
         ),
-        _rule(
-            f"!({its}) || {spec}",
+        (
+            f"!{_is(meter)} || {spec}",
             f"{WrittenByGpupoolAlone.code}: the meter says what is in the books, and nothing else",
-            "Forbidden",
         ),
     ]
-    return _policy("metered", (GROUP, ("gpunodes",), ("CREATE", "UPDATE")), [], rules)
 
 
-def _own_node(agent: str) -> Object:
-    rule = f"request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
-    message = f"{WrittenByGpupoolAlone.code}: an agent reports of the node that it runs on, and of no other"
-    mine = {"name": "an-agent", "expression": f"request.userInfo.username == '{agent}'"}
-    on = (GROUP, ("gpunodes", "gpunodes/status"), ("CREATE", "UPDATE"))
-    return _policy("own-node", on, [mine], [_rule(rule, message, "Forbidden")])
+def _own_node(agent: str) -> tuple[str, str]:
+    rule = f"!{_is(agent)} || request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
+    return rule, f"{WrittenByGpupoolAlone.code}: an agent reports of the node that it runs on, and of no other"
 
 
 def _settings(controller: str) -> Object:
     """People say what they want, the controller what is in use."""
-    own = f"request.userInfo.username == '{controller}'"
+    own = _is(controller)
     status = "request.?subResource.orValue('')"
     spec, before = "object.?spec.orValue({})", "(oldObject == null ? {} : oldObject.?spec.orValue({}))"
     rules = [
@@ -145,8 +144,12 @@ def _note(of: str, key: str) -> str:
     return f"{of}.metadata.?annotations[?'{key}'].orValue('')"
 
 
+def _is(user: str) -> str:
+    return f"(request.userInfo.username == '{user}')"
+
+
 def _not(user: str) -> Object:
-    return {"name": "not-the-controller", "expression": f"request.userInfo.username != '{user}'"}
+    return {"name": "not-the-controller", "expression": f"!{_is(user)}"}
 
 
 def _no_master() -> Object:

@@ -31,7 +31,7 @@ def gpu_node() -> Schema:
     spec = record(
         {
             "mode": words(Mode, default=Mode.OBSERVE.value),
-            "allocations": listed(_entry(), MOST_ENTRIES, keys=("uid", "container"), default=[]),
+            "allocations": listed(_entry(), MOST_ENTRIES, default=[]),
             "ledgerNs": {**whole(), "description": "the ledger's clock: the instant of its latest write"},
             "ended": {
                 **listed(_ended(), MOST_ENDED),
@@ -45,7 +45,7 @@ def gpu_node() -> Schema:
             "observedGeneration": whole(),
             "slotCount": whole(),
             "cards": listed(_card(), MOST_CARDS, keys=("uuid",)),
-            "slots": listed(_slot(), MOST_ENTRIES, keys=("uid", "container")),
+            "slots": listed(_slot(), MOST_ENTRIES),
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": text(64),
