@@ -35,7 +35,7 @@ class Agents:
         async with asyncio.TaskGroup() as tasks:
             pods = {"labelSelector": f"{names.MANAGED}=true"}
             tasks.create_task(keep(self._api, ledger.NODES, self._note_ledger, lambda: None))
-            tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, lambda: None, **pods))
+            tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, lambda: None, query=pods))
             for _ in range(WRITERS):
                 tasks.create_task(self._write_on())
 

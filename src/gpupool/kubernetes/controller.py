@@ -126,12 +126,18 @@ class Controller:
             (SETTINGS, self._note_settings, self._lists["settings"].set),
             (RESERVATIONS, self._note_reservation, self._lists["reservations"].set),
         ):
-            yield keep(self.api, path, note, synced, None, _nothing, False)
-        listed = self._lists["ledgers"].set, self._list_ledger, self._answered.clear
-        yield keep(self.api, ledger.NODES, self._note_ledger, *listed, False)
-        ours = f"{names.MANAGED}=true"
-        pods = self._note_pod, self._lists["pods"].set, None, _nothing, False
-        yield keep(self.api, PODS, *pods, labelSelector=ours)
+            yield keep(self.api, path, note, synced, lasting=False)
+        yield keep(
+            self.api,
+            ledger.NODES,
+            self._note_ledger,
+            self._lists["ledgers"].set,
+            listed=self._list_ledger,
+            begins=self._answered.clear,
+            lasting=False,
+        )
+        ours = {"labelSelector": f"{names.MANAGED}=true"}
+        yield keep(self.api, PODS, self._note_pod, self._lists["pods"].set, query=ours, lasting=False)
 
     async def _rounds(self) -> None:
         for listed in self._lists.values():
@@ -330,7 +336,3 @@ class Controller:
         if known is node or newer:
             self.pool.note_ledger(node.name, now, sure=known is node)
             self._answered.add(node.name)
-
-
-def _nothing() -> None:
-    """Before a list there is nothing to do."""

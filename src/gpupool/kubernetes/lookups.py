@@ -92,7 +92,7 @@ class Lookups:
 
         async with asyncio.TaskGroup() as tasks:
             for path, note, query in watches:
-                tasks.create_task(keep(self._api, path, self._waking(note), partial(synced, path), **query))
+                tasks.create_task(keep(self._api, path, self._waking(note), partial(synced, path), query=query))
 
     def _waking(self, note: Callable[..., None]) -> Callable[..., None]:
         """The same, and a round is due where that changed an answer."""

@@ -93,11 +93,11 @@ class NodeAgent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen())
             await self._appear()
-            field = f"metadata.name={self._node}"
-            once_more = self._synced.set, None, self._forget_told
-            tasks.create_task(keep(self._api, ledger.NODES, self._note, *once_more, fieldSelector=field))
-            here = f"spec.nodeName={self._node}"
-            tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, self._wake.set, fieldSelector=here))
+            mine = {"fieldSelector": f"metadata.name={self._node}"}
+            noted = self._note, self._synced.set
+            tasks.create_task(keep(self._api, ledger.NODES, *noted, query=mine, begins=self._forget_told))
+            here = {"fieldSelector": f"spec.nodeName={self._node}"}
+            tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, self._wake.set, query=here))
             tasks.create_task(self._reports())
 
     # --- what the ledger says -----------------------------------------------------------------

@@ -1,18 +1,20 @@
 """A list and the watch that follows it, for as long as it takes: whatever breaks, the state is brought back whole.
 
 `keep` calls `note(object, gone)` for every change and `synced` each time after a whole list. A watch that came to its
-end goes on from the last version heard. Where the server has forgotten that version, or was away, it is listed again,
-and what is not in the list any more is noted as gone: a server that comes back may have an older copy of its store, and
-a watch from a version that it has not reached yet is not refused but silent.
+end goes on from the last version heard, and so does one whose connection was lost while the server is there and has
+come no less far. Where the server has forgotten that version, or was away, it is listed again, and what is not in the
+list any more is noted as gone: a server that comes back may have an older copy of its store, and a watch from a version
+that it has not reached yet is not refused but silent.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import ApiRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.api import BUSY, Expired, KubeApi, Pause
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ class Away(Exception):
 
 
 Note = Callable[[dict[str, Any], bool], None]
+EVERYTHING: Mapping[str, str] = MappingProxyType({})
 
 
 async def keep(
@@ -30,11 +33,11 @@ async def keep(
     path: str,
     note: Note,
     synced: Callable[[], None],
+    *,
+    query: Mapping[str, str] = EVERYTHING,
     listed: Note | None = None,
     begins: Callable[[], None] = lambda: None,
     lasting: bool = True,
-    /,
-    **query: str,
 ) -> None:
     """Never returns; ends when it is cancelled. `begins` is called before a list is asked for.
 
@@ -59,14 +62,31 @@ async def keep(
             version = ""
         except GpupoolError as error:
             log.warning("watching %s: %s", path, error)
-            if isinstance(error, Unavailable) and error.details.get("status") != BUSY:
-                if version and not lasting:
+            if version and isinstance(error, Unavailable) and not await _goes_on(api, path, version, pause):
+                if not lasting:
                     raise Away from None
                 version = ""
             await pause.wait()
 
 
-async def _relist(api: KubeApi, path: str, known: dict[str, dict[str, Any]], note: Note, query: dict[str, str]) -> str:
+async def _goes_on(api: KubeApi, path: str, version: str, pause: Pause) -> bool:
+    """Whether the server answers, if only that it is busy, and has come as far: then a connection alone was lost, as
+    happens behind whoever spreads load."""
+    while True:
+        try:
+            now = (await api.get(path, limit="1"))["metadata"]["resourceVersion"]
+            return int(now) >= int(version)
+        except Unavailable as error:
+            if error.details.get("status") != BUSY:
+                return False
+        except ApiRefused:
+            return False
+        await pause.wait()
+
+
+async def _relist(
+    api: KubeApi, path: str, known: dict[str, dict[str, Any]], note: Note, query: Mapping[str, str]
+) -> str:
     items, version = await api.list(path, **query)
     present = {_key(item) for item in items}
     for key in [key for key in known if key not in present]:
