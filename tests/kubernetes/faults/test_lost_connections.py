@@ -1,4 +1,4 @@
-"""A connection is lost while the API server is there, as behind a balancer: the watch goes on, and nothing is listed."""
+"""A connection is lost while the API server is there, as behind a balancer: the watch goes on, nothing is listed."""
 
 from __future__ import annotations
 
