@@ -188,5 +188,6 @@ def test_gangs_start_together_also_where_the_next_pod_is_made_when_the_first_run
             assert held(pool) == [1000] * 2
         if "delete" in line:
             run_out(pool)
+            pool.until(lambda: not held(pool), "the seats that were kept for a while given back")
 
     shell.type("kubernetes-gangs.md", look)
