@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,15 +15,8 @@ from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.model.allocation import Seat
 from gpupool.model.device import Health
+from tests.support.hand_clock import Clock
 from tests.support.kube_builders import asking, gpu_node, node, pod
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Node:

@@ -8,18 +8,11 @@ from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.objects import Entry, Order
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.owed import KEPT_NS
+from tests.support.hand_clock import Clock
 
 KEPT_SECONDS = KEPT_NS / 10**9
 HELD = Entry("old", "default", "old", "main", (Seat("GPU-0", 500, 1),), "default")
 LEAVES = replace(HELD, leaving_for="new/main")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_whom_others_were_told_to_leave_for_is_owed_until_it_stands_in_a_ledger() -> None:

@@ -14,19 +14,12 @@ from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.reservations import AGAIN_SECONDS, Reservations, reservation_of
 from gpupool.kubernetes.schemas import crds
 from gpupool.scheduling.cycle import cycle
+from tests.support.hand_clock import Clock
 from tests.support.kube_builders import CREATED, asking, gpu_node, node, pod
 
 NS = 10**9
 HOUR = 3600 * NS
 NOW = int(datetime.fromisoformat(CREATED).timestamp()) * NS
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

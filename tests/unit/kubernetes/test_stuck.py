@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,18 +16,11 @@ from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.stuck import MOST_AT_ONCE, Stuck, sentence
 from gpupool.model.allocation import Seat
+from tests.support.hand_clock import Clock
 from tests.support.kube_builders import asking, gang, gpu_node, node, pod
 
 GRACE = 300.0
 NO = "0/1 nodes are available: 1 Insufficient cpu."
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from gpupool.kubernetes.objects import GpuNode, Others
 from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.turned import COUNTED_SECONDS, sentence
+from tests.support.hand_clock import Clock
 from tests.support.kube_builders import gpu_node, node, pod
 
 REFUSED = {
@@ -19,14 +20,6 @@ REFUSED = {
     "reason": "OutOfcpu",
     "message": "Node didn't have enough resource: cpu, requested: 4000, used: 6000, capacity: 8000",
 }
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
