@@ -93,19 +93,7 @@ def waiting_gang(
     priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
     shape, reservation = next(root.roles()).shape, first.reservation or None
     key = ClassKey(tenant, priority, shape, first.max_seconds, name, reservation, preemptible)
-    return Waiting(
-        key.tenant,
-        key.priority,
-        key.shape,
-        heads,
-        len(heads),
-        age,
-        (age,) * len(heads),
-        seconds=key.seconds,
-        gang=Gang(name, root, members),
-        reservation=key.reservation,
-        preemptible=key.preemptible,
-    )
+    return Waiting.of(key, heads, len(heads), (age,) * len(heads), Gang(name, root, members))
 
 
 def _alike(shapes: Sequence[Shape], entries: Sequence[Entry]) -> bool:

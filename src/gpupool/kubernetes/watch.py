@@ -62,19 +62,19 @@ async def keep(
             version = ""
         except GpupoolError as error:
             log.warning("watching %s: %s", path, error)
-            if version and isinstance(error, Unavailable) and not await _goes_on(api, path, version, pause):
+            if version and isinstance(error, Unavailable) and not await _goes_on(api, path, query, version, pause):
                 if not lasting:
                     raise Away from None
                 version = ""
             await pause.wait()
 
 
-async def _goes_on(api: KubeApi, path: str, version: str, pause: Pause) -> bool:
+async def _goes_on(api: KubeApi, path: str, query: Mapping[str, str], version: str, pause: Pause) -> bool:
     """Whether the server answers, if only that it is busy, and has come as far: then a connection alone was lost, as
     happens behind whoever spreads load."""
     while True:
         try:
-            now = (await api.get(path, limit="1"))["metadata"]["resourceVersion"]
+            now = (await api.get(path, limit="1", **query))["metadata"]["resourceVersion"]
             return int(now) >= int(version)
         except Unavailable as error:
             if error.details.get("status") != BUSY:
