@@ -1,10 +1,11 @@
 """Node agents without nodes: they report which version of a ledger they have seen and who uses a slot, for any number.
 
 One watch of all ledgers and one of all managed pods stand for one of each node's own. What an agent writes is what the
-real one writes: its node's status, when its ledger has changed or a pod of it was bound or is gone.
+real one writes, and as often: its node's status, when its ledger has changed or a pod of it was bound or is gone.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from gpupool.base.errors import ApiRefused, Unavailable
 from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.watch import keep
 
 WRITERS = 4
@@ -29,6 +31,7 @@ class Agents:
         self._at: dict[str, str] = {}
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
+        self._paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(time.monotonic))
         self.writes = 0
 
     async def run(self) -> None:
@@ -66,7 +69,7 @@ class Agents:
     def _look(self, name: str) -> None:
         if name not in self._queued and name in self._ledgers and _differs(self._ledgers[name], self._bound[name]):
             self._queued.add(name)
-            self._due.put_nowait(name)
+            asyncio.get_running_loop().call_later(self._paces[name].rest(), self._due.put_nowait, name)
 
     async def _write_on(self) -> None:
         while True:
@@ -76,6 +79,7 @@ class Agents:
                 self.writes += 1
                 try:
                     await self._api.patch(f"{ledger.NODES}/{name}/status", {"status": wanted})
+                    self._paces[name].wrote()
                 except Unavailable:
                     self._look(name)
                 except ApiRefused as refusal:

@@ -115,11 +115,16 @@ async def _create(api: KubeApi, way: Way, pods: int) -> dict[str, float]:
 
 
 async def _bindings(api: KubeApi, version: str, pods: int) -> dict[str, tuple[float, str]]:
-    """When, and to which node, each pod was bound, as the API server told it."""
+    """When, and to which node, each pod was bound, as the API server told it.
+
+    It ends the watch of a client that reads more slowly than things happen, which is then to go on where it was.
+    """
     bound: dict[str, tuple[float, str]] = {}
-    async for _, found in api.changes(PODS, version):
-        if found.get("spec", {}).get("nodeName"):
-            bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
-        if len(bound) == pods:
-            break
+    while len(bound) < pods:
+        async for _, found in api.changes(PODS, version):
+            version = found["metadata"]["resourceVersion"]
+            if found.get("spec", {}).get("nodeName"):
+                bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
+            if len(bound) == pods:
+                break
     return bound

@@ -28,6 +28,7 @@ from gpupool.kubernetes.kubelet import Kubelet, runs
 from gpupool.kubernetes.node_metrics import Seen, held_of
 from gpupool.kubernetes.node_report import status_of
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, SlotUse
+from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.kubernetes.watch import keep
@@ -71,6 +72,7 @@ class NodeAgent:
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
         self._told: dict[str, Any] | None = None
+        self._pace = Pace(time.monotonic)
         self._one = threading.Lock()
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
@@ -221,7 +223,7 @@ class NodeAgent:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(QUIET_SECONDS)
+        await asyncio.sleep(max(QUIET_SECONDS, self._pace.rest()))
 
     def _give_back(self) -> bool:
         """Undo what nobody needs any more; whether something is left that still runs."""
@@ -250,6 +252,7 @@ class NodeAgent:
             await self._appear()  # it was that of a Node of this name that is gone, or somebody deleted it
         else:
             self._told = status
+            self._pace.wrote()
 
     def _status(self) -> dict[str, Any]:
         with self._one:

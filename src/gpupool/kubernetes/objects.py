@@ -61,7 +61,10 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """One container's cards. `uid` is its pod's; `generation` goes up whenever the entry is written anew."""
+    """One container's cards. `uid` is its pod's; `generation` goes up whenever the entry is written anew.
+
+    What is as it mostly is does not stand in a ledger: each field costs the API server at every write of it.
+    """
 
     uid: str
     namespace: str
@@ -101,13 +104,12 @@ class Entry:
             "container": self.container,
             "cards": cards_of(self.seats),
             "tenant": self.tenant,
-            "sharing": self.sharing.value,
-            "priority": self.priority,
             "state": self.state.value,
             "generation": self.generation,
         }
         more = {"gang": self.gang, "leavingFor": self.leaving_for, "account": self.account, "heldNs": self.held_ns}
-        more |= {"reservation": self.reservation, "leavingAt": self.leaving_at}
+        more |= {"reservation": self.reservation, "leavingAt": self.leaving_at, "priority": self.priority}
+        more |= {} if self.sharing is Sharing.FIXED else {"sharing": self.sharing.value}
         return {**found, **{name: value for name, value in more.items() if value}}
 
     @classmethod
@@ -185,13 +187,8 @@ class SlotUse:
     released: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "uid": self.uid,
-            "container": self.container,
-            "slot": self.slot,
-            "generation": self.generation,
-            "released": self.released,
-        }
+        found = {"uid": self.uid, "container": self.container, "slot": self.slot, "generation": self.generation}
+        return {**found, "released": True} if self.released else found
 
     @classmethod
     def from_json(cls, read: Json) -> SlotUse:
