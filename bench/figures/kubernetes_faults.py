@@ -50,7 +50,7 @@ def _wanted() -> tuple[int, int, float]:
 
 def _one_rig(seed: int, rounds: int, until: float) -> Counts:
     with tempfile.TemporaryDirectory(prefix="gpupool-kubernetes-faults-") as place, session_cluster(_said) as cluster:
-        counts = run_campaign(cluster, Path(place), seed, rounds, ROWS, until)
+        counts = run_campaign(cluster, Path(place), seed, rounds, ROWS, until, _said)
     print(f"seed {seed}: {counts}", flush=True)
     return counts
 

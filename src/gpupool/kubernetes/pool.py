@@ -50,6 +50,8 @@ class Pool:
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
         self._entered: dict[str, str] = {}
         """By pod, the node in whose ledger it stands."""
+        self.for_good = set[str]()
+        """Pods that are gone and stand in a ledger still, and in whose place nobody makes another."""
         self._members, self._leaving = Members(), Leaving(seconds)
         self._at: dict[str, str] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
@@ -85,6 +87,7 @@ class Pool:
         for uid in had - has:
             if self._entered.get(uid) == name:
                 del self._entered[uid]
+                self.for_good.discard(uid)
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
         self._entered.update(dict.fromkeys(has, name))
         self._members.note(entries(before), entries(node))
@@ -108,6 +111,8 @@ class Pool:
         before = self.pods.get(uid)
         if pod is None and before is not None and before.gang:
             self._members.note_over(before.gang, uid, gone=True)
+            if uid in self._entered and not before.owner:
+                self.for_good.add(uid)
         if pod is not None and pod.turned_away and before is not None and not before.ended and pod.node in self.ledgers:
             self.turned.note(pod, self.ledgers[pod.node].others)
             self._touch(pod.node)

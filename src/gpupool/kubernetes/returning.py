@@ -2,8 +2,9 @@
 
 The others go on meanwhile or wait for it, so its seat is not given to whoever is smaller and quicker. When the node's
 agent has let the cards go, the entry becomes a seat for a member to come, in the ledger itself, which the next pod of
-the gang takes. Not where the member left for others, was done, was turned away by its node, or could not go back: its
-card is ill, its node closed. How long such a seat is kept is `holding`'s to say. Pure.
+the gang takes. Not where the member left for others, was done, was turned away by its node, has no controller that
+makes another, or could not go back: its card is ill, its node closed. How long such a seat is kept is `holding`'s to
+say. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def kept(pool: Pool, nodes: Iterable[str]) -> frozenset[str]:
 
 
 def _comes_back(pool: Pool, node: GpuNode, entry: Entry) -> bool:
-    if not entry.gang or entry.state is not EntryState.DRAINING or any(entry.order):
+    if not entry.gang or entry.state is not EntryState.DRAINING or any(entry.order) or entry.uid in pool.for_good:
         return False
     pod = pool.pods.get(entry.uid)
     done = pod is not None and (pod.over or bool(pod.turned_away))

@@ -175,10 +175,16 @@ class Campaign:
 
 
 def run_campaign(
-    cluster: Cluster, place: Path, seed: int, rounds: int, parts: Mapping[str, int], until: float = math.inf
+    cluster: Cluster,
+    place: Path,
+    seed: int,
+    rounds: int,
+    parts: Mapping[str, int],
+    until: float = math.inf,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Counts:
     """`parts` are how often each row comes; rows and everything else at random, by the seed. No round begins after
-    `until`, a monotonic time."""
+    `until`, a monotonic time. `told` hears how far it is."""
     chance = random.Random(seed)
     with Campaign(cluster, place, seed) as one:
         for number in range(rounds):
@@ -188,5 +194,6 @@ def run_campaign(
             one.round(row)
             if number % DRAIN_EVERY == DRAIN_EVERY - 1:
                 one.drain()
+                told(str(one.counts))
         one.drain()
         return one.counts

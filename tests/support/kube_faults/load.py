@@ -31,6 +31,8 @@ class Gang:
 
     name: str
     minimum: int
+    owner: Object | None = None
+    """Who makes its members again, so that their seats are kept for a while; None: nobody does."""
     members: set[str] = field(default_factory=set)
     touched: bool = False
     """A member was deleted: it need not be whole any more."""
@@ -45,12 +47,18 @@ class Load:
         self.made: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         self._number = 0
+        self._owner: Object = {}
 
     def prepare(self) -> None:
-        """The priorities that its pods have."""
+        """The priorities that its pods have, and an owner."""
         for name, value in ((LOW, -10), (HIGH, 10)):
             made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             self._admin.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", {**made, "value": value})
+        place = self._path.replace("/pods", "/configmaps")
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
+        uid = self._admin.apply(f"{place}/owner", made)["metadata"]["uid"]
+        self._owner = {**owner, "uid": uid, "controller": True}
 
     def pods(self) -> list[Object]:
         items: list[Object] = self._admin.get(self._path)["items"]
@@ -99,7 +107,8 @@ class Load:
 
     def _new_gang(self) -> Gang:
         self._number += 1
-        gang = Gang(f"gang-{self._number}", self._chance.choice([2, GANG_SIZE, GANG_SIZE]))
+        owner = self._chance.choice([None, None, self._owner])
+        gang = Gang(f"gang-{self._number}", self._chance.choice([2, GANG_SIZE, GANG_SIZE]), owner)
         self.gangs[gang.name] = gang
         return gang
 
@@ -190,16 +199,17 @@ def _pod(name: str, kind: str, grace: int, gang: Gang | None = None) -> Object:
     """In our own words, which admission reads."""
     containers = [_container(n, kind) for n in range(2 if kind == "both" else 1)]
     notes, labels = {}, {}
+    owners = [gang.owner] if gang is not None and gang.owner else []
     if gang is not None:
         labels[native.GANG] = gang.name
-        notes = {native.GANG_SIZE: str(GANG_SIZE), native.GANG_MIN: str(gang.minimum)}
+        notes = {native.GANG_SIZE: str(GANG_SIZE), native.GANG_MIN: str(gang.minimum), native.PREEMPTIBLE: "false"}
     if kind == "low":
         notes[native.PREEMPTIBLE] = "true"
     spec = {"containers": containers, "terminationGracePeriodSeconds": grace}
     priority = {"low": LOW, "high": HIGH}.get(kind)
     if priority:
         spec["priorityClassName"] = priority
-    meta = {"name": name, "labels": labels, "annotations": notes}
+    meta = {"name": name, "labels": labels, "annotations": notes, "ownerReferences": owners}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

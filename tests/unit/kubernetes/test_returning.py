@@ -110,6 +110,21 @@ def test_who_comes_in_the_place_of_one_that_went_has_its_seat_and_nobody_else_ha
     assert turns.entry("w1").seats[0].device == card
 
 
+def test_the_seat_of_a_pod_that_nobody_makes_again_is_free_at_once() -> None:
+    turns = Turns(cards=2)
+    for name in ("w0", "w1"):
+        made = member(name, 2)
+        del made["metadata"]["ownerReferences"]
+        turns.note(name, made)
+    turns.note("small", pod("small", WHOLE))
+    turns.turns()
+    assert turns.sit() == ["w0", "w1"]
+    turns.go("w1")
+    turns.turns()
+    assert turns.sit() == ["small", "w0"]
+    assert turns.pool.for_good == set()
+
+
 def test_one_that_comes_before_the_card_is_let_go_has_it_then(turns: Turns) -> None:
     card = turns.go("w1")
     turns.note("w1", member("w1"))
