@@ -19,6 +19,8 @@ from tests.support.kube_faults.replicas import Replica, Replicas, doors_of
 NODE, LIMIT_SECONDS = "restored-00000", 60.0
 AHEAD = 400
 """So many versions the server is behind afterwards: more than it makes by itself while it starts."""
+MORE = 5
+"""So many pods come and go before, that the ledger is written more often than in all that follows."""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,9 @@ def test_after_a_restore_the_list_is_the_truth(
     cluster.copy_store()
     pool.admin.close()
     end(pool, pods_path, "kept")
+    for number in range(MORE):
+        create(pool.admin, pods_path, f"short-{number}")
+        end(pool, pods_path, f"short-{number}")
     for name in ("gone-1", "gone-2"):
         create(pool.admin, pods_path, name)
     for number in range(AHEAD):
