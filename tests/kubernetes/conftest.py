@@ -1,4 +1,8 @@
-"""One real control plane for the whole session, a namespace for each test. Every test here carries the marker."""
+"""A real control plane for each process of the session, a namespace for each test. Every test here carries the marker.
+
+Two processes share the modules (`make test-kubernetes`): most of the time somebody is waited for. There is one real
+node on a machine, so all that is about it is one process's.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -10,13 +14,20 @@ from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
 
+HERE = Path(__file__).parent
+ON_THE_MACHINE = ("node", "installed", "rig")
+"""Folders of tests that have the real node, or look at what is left on the machine."""
+
 _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.is_relative_to(HERE):
+            folder = item.path.relative_to(HERE).parts[0]
+            group = "machine" if folder in ON_THE_MACHINE else item.nodeid.split("::")[0]
             item.add_marker(pytest.mark.kubernetes)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
