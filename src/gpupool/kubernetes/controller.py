@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import bookkeeping, fitting, gangs, ledger, names, placing, returning, turned
+from gpupool.kubernetes import fitting, ledger, names, turned
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
@@ -27,9 +27,9 @@ from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
-from gpupool.kubernetes.objects import Entry, GpuNode, Order
+from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.orphans import Orphans
-from gpupool.kubernetes.pods import Pod, read_pod
+from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.releasing import Releases
 from gpupool.kubernetes.removing import Removing
@@ -40,9 +40,9 @@ from gpupool.kubernetes.settings_status import SettingsStatus
 from gpupool.kubernetes.stuck import Stuck
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
-from gpupool.kubernetes.together import together
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import Away, keep
+from gpupool.kubernetes.writing import Writing
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Plan
@@ -70,7 +70,7 @@ class Controller:
         journal: Journal | None = None,
     ) -> None:
         """With a journal, what ends is kept until the meter has told it."""
-        self.api, self._now_ns, self._journal = api, now_ns, journal
+        self.api, self._now_ns = api, now_ns
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
@@ -92,10 +92,9 @@ class Controller:
         self._failing = Failing(time.monotonic)
         self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
+        self._writing = Writing(api, self.pool, self.counts, self._holding, self._removing, journal, now_ns)
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
-        self._answered = set[str]()
-        """Ledgers known by answers to our own requests since they were asked for in a list last."""
         self._lists = {name: asyncio.Event() for name in LISTS}
         self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
@@ -133,7 +132,7 @@ class Controller:
             self._note_ledger,
             self._lists["ledgers"].set,
             listed=self._list_ledger,
-            begins=self._answered.clear,
+            begins=self._writing.answered.clear,
             lasting=False,
         )
         ours = {"labelSelector": f"{names.MANAGED}=true"}
@@ -183,7 +182,7 @@ class Controller:
             self._wake.set()
 
     def _list_ledger(self, found: dict[str, Any], gone: bool) -> None:
-        self._note_ledger(found, gone, sure=found["metadata"]["name"] not in self._answered)
+        self._note_ledger(found, gone, sure=found["metadata"]["name"] not in self._writing.answered)
 
     def _note_ledger(self, found: dict[str, Any], gone: bool, *, sure: bool = False) -> None:
         name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
@@ -249,7 +248,7 @@ class Controller:
         self.reservations.settle(self.pool, self._now_ns())
         plan = self._plan()
         await self._capacities.write()
-        stale = await self._write(plan)
+        stale = await self._writing.write(plan)
         await self._orphans.settle()
         self._releases.look()
         await self._removing.evict()
@@ -272,67 +271,3 @@ class Controller:
         together = fitting.kept(plan.placements, self.pool)
         self._again = len(together) < len(plan.placements)
         return replace(plan, placements=together)
-
-    async def _write(self, plan: Plan) -> bool:
-        """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
-        added, claimed = placing.entries_by_node(plan.placements, self.pool), self.pool.claimed()
-        given_up = self._holding.given_up(self.pool) | self.pool.useless()
-        seats = {self.pool.ledger_of(uid) for name in given_up for uid in (name, *self.pool.present(name).entered)}
-        seats |= {self.pool.ledger_of(uid) for uid in claimed}
-        leaving = await self._removing.orders(plan.evictions)
-        seats |= {self.pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self.pool.orders())}
-        names, self.pool.unsettled = sorted(self.pool.unsettled | set(added) | seats), set()
-        try:
-            known = [self.pool.ledgers[name] for name in names if name in self.pool.ledgers]
-            back = returning.kept(self.pool, names)
-            changes = [
-                (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving, back))
-                for node in known
-            ]
-            written = await together([self._swap(node, now) for node, now in changes if now != node.entries])
-        except BaseException:
-            self.pool.unsettled |= set(names)
-            raise
-        return not all(written)
-
-    def _entries(
-        self,
-        node: GpuNode,
-        added: Iterable[Entry],
-        claimed: Mapping[str, Pod],
-        given_up: frozenset[str],
-        leaving: Mapping[str, Order],
-        back: frozenset[str],
-    ) -> tuple[Entry, ...]:
-        """What the node's ledger has to become."""
-        exists, version = node.name in self.pool.hosts, node.version + 1
-        settled = bookkeeping.settled(
-            node,
-            self.pool.pods,
-            node_exists=exists,
-            claimed=claimed,
-            given_up=given_up,
-            leaving=leaving,
-            kept=self.pool.heirs,
-            returning=back,
-        )
-        return *settled, *(replace(entry, generation=version) for entry in added)
-
-    async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
-        now = await ledger.write(self.api, node, entries, self._now_ns(), self._journal)
-        self.counts.ledger_writes += 1
-        if now is None:
-            self.counts.ledger_conflicts += 1
-            self.pool.unsettled.add(node.name)
-            self._heard(node, await ledger.read(self.api, node.name))
-            return False
-        self._heard(node, now)
-        return True
-
-    def _heard(self, node: GpuNode, now: GpuNode | None) -> None:
-        """An answer about a ledger, unless the watch has told more by now: a newer one, another, or that it is gone."""
-        known = self.pool.ledgers.get(node.name)
-        newer = known is not None and node.version <= known.version and (now is None or known.version < now.version)
-        if known is node or newer:
-            self.pool.note_ledger(node.name, now, sure=known is node)
-            self._answered.add(node.name)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from gpupool.kubernetes import gangs
 from gpupool.kubernetes.hosts import Use
 from gpupool.kubernetes.needs import NOTHING
-from gpupool.kubernetes.objects import Others
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.reported import Others
 from gpupool.kubernetes.rules import Demand, Plus, Rule, seen, told, used
 from gpupool.scheduling.snapshot import Placement
 

@@ -12,7 +12,8 @@ from gpupool.base import quantities
 from gpupool.kubernetes import capacities
 from gpupool.kubernetes.eligible import UNSCHEDULABLE
 from gpupool.kubernetes.needs import Port, others, summed
-from gpupool.kubernetes.objects import Card, GpuNode, Mode
+from gpupool.kubernetes.objects import GpuNode, Mode
+from gpupool.kubernetes.reported import Card
 from gpupool.model.device import Health
 from gpupool.scheduling.levels import levels_of
 from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Hosts, Ints

@@ -27,9 +27,10 @@ from gpupool.kubernetes.identity import Booking, holders
 from gpupool.kubernetes.kubelet import Kubelet, runs
 from gpupool.kubernetes.node_metrics import Seen, held_of
 from gpupool.kubernetes.node_report import status_of
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, SlotUse
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode
 from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.preparing import Preparing
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.kubernetes.watch import keep
 from gpupool.probes.contract import Machine, Probe

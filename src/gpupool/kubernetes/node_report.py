@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool import __version__
-from gpupool.kubernetes.objects import Card, SlotUse
 from gpupool.kubernetes.pods import others_of
+from gpupool.kubernetes.reported import Card, SlotUse
 from gpupool.model.device import Device, Health
 from gpupool.model.topology import Topology, topology_facts
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from gpupool.base.units import WHOLE
 from gpupool.kubernetes import names
 from gpupool.kubernetes.ended import Ended, cards_of, seats_of
-from gpupool.kubernetes.needs import Nearby, Port
+from gpupool.kubernetes.reported import Card, Others, SlotUse
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
-from gpupool.model.device import Health
 from gpupool.model.topology import Topology, read_topology
 
 Json = Mapping[str, Any]
@@ -135,108 +134,6 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Card:
-    """A card as its node's agent sees it."""
-
-    uuid: str
-    index: int
-    model: str
-    memory_bytes: int
-    product: str = ""
-    health: Health = Health.UNKNOWN
-    health_reason: str = ""
-    simulated: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        found = {
-            "uuid": self.uuid,
-            "index": self.index,
-            "model": self.model,
-            "memoryBytes": self.memory_bytes,
-            "product": self.product,
-            "health": self.health.value,
-            "simulated": self.simulated,
-        }
-        return {**found, "healthReason": self.health_reason} if self.health_reason else found
-
-    @classmethod
-    def from_json(cls, read: Json) -> Card:
-        return cls(
-            uuid=read["uuid"],
-            index=read["index"],
-            model=read["model"],
-            memory_bytes=read["memoryBytes"],
-            product=read.get("product", ""),
-            health=Health(read.get("health", Health.UNKNOWN)),
-            health_reason=read.get("healthReason", ""),
-            simulated=read.get("simulated", False),
-        )
-
-
-@dataclass(frozen=True)
-class SlotUse:
-    """What the agent did for one container: the slot it came by, and the generation of the entry that it prepared.
-
-    `released`: nothing of the container runs on the cards any more.
-    """
-
-    uid: str
-    container: str
-    slot: str = ""
-    generation: int = 0
-    released: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        found = {"uid": self.uid, "container": self.container, "slot": self.slot, "generation": self.generation}
-        return {**found, "released": True} if self.released else found
-
-    @classmethod
-    def from_json(cls, read: Json) -> SlotUse:
-        return cls(
-            read["uid"],
-            read["container"],
-            read.get("slot", ""),
-            read.get("generation", 0),
-            read.get("released", False),
-        )
-
-
-@dataclass(frozen=True)
-class Others:
-    """What pods that are not ours ask of the node, added up."""
-
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    pods: int = 0
-    ports: tuple[Port, ...] = ()
-    """Of the node, that they take."""
-    resources: tuple[tuple[str, int], ...] = ()
-    """What else they ask, by name."""
-    apart: tuple[Nearby, ...] = ()
-    """By which rules they keep others away."""
-
-    def to_json(self) -> dict[str, Any]:
-        found = {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
-        more = {
-            "ports": [one._asdict() for one in self.ports],
-            "resources": dict(self.resources),
-            "apart": [one.to_json() for one in self.apart],
-        }
-        return {**found, **more}
-
-    @classmethod
-    def from_json(cls, read: Json) -> Others:
-        return cls(
-            read.get("cpuMilli", 0),
-            read.get("memoryBytes", 0),
-            read.get("pods", 0),
-            tuple(Port(**one) for one in read.get("ports") or ()),
-            tuple(sorted((read.get("resources") or {}).items())),
-            tuple(Nearby.from_json(one) for one in read.get("apart") or ()),
-        )
-
-
-@dataclass(frozen=True)
 class GpuNode:
     """A node's ledger. `version` is metadata.generation: it moves with the spec alone, so a status is no conflict."""
 
@@ -247,7 +144,7 @@ class GpuNode:
     cards: tuple[Card, ...] = ()
     topology: Topology = field(default_factory=Topology)
     slots: tuple[SlotUse, ...] = ()
-    others: Others = Others()
+    others: Others = field(default_factory=Others)
     slot_count: int = 0
     ready: bool = False
     observed: int = 0

@@ -22,7 +22,7 @@ from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
 from gpupool.kubernetes.needs import NOTHING, Needs, needs_of, summed
-from gpupool.kubernetes.objects import Others
+from gpupool.kubernetes.reported import Others
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
 Json = Mapping[str, Any]

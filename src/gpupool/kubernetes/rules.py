@@ -17,7 +17,7 @@ from gpupool.kubernetes.attaching import TOO_MANY, Attached
 from gpupool.kubernetes.eligible import Constraint, Terms, one_matches
 from gpupool.kubernetes.hosts import Host, Use
 from gpupool.kubernetes.needs import HOSTNAME, NOTHING, Nearby, Port, Spread, summed
-from gpupool.kubernetes.objects import Others
+from gpupool.kubernetes.reported import Others
 from gpupool.kubernetes.volumes import ANYWHERE, Places, Volumes
 
 if TYPE_CHECKING:

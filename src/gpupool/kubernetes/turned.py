@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpupool.kubernetes.objects import Others
 from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.reported import Others
 
 COUNTED_SECONDS = 60.0
 

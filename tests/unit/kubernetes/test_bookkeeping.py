@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpupool.kubernetes.bookkeeping import settled
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, Order, SlotUse
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Mode, Order
 from gpupool.kubernetes.pods import Pod, read_pod
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.model.allocation import Seat
 from tests.support.kube_builders import pod
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gpupool.kubernetes.noting import goes_its_way, only_started
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, SlotUse
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.pods import read_pod
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.model.allocation import Seat
 from tests.support import kube_builders
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.needs import Nearby, Port, Selector
-from gpupool.kubernetes.objects import Card, Entry, EntryState, GpuNode, Others, SlotUse
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.reported import Card, Others, SlotUse
 from gpupool.kubernetes.schemas import crds
 from gpupool.kubernetes.stretches import over_at
 from gpupool.model.allocation import Seat

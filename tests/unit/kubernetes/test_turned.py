@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from gpupool.kubernetes.hosts import Host
-from gpupool.kubernetes.objects import GpuNode, Others
+from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.reported import Others
 from gpupool.kubernetes.turned import COUNTED_SECONDS, sentence
 from tests.support.hand_clock import Clock
 from tests.support.kube_builders import gpu_node, node, pod

@@ -9,8 +9,9 @@ from typing import Any
 from gpupool.base.units import WHOLE, format_gpu, format_mib
 from gpupool.cli.output import Column, Row, many, print_list
 from gpupool.cli.parser import Parser, add_output
-from gpupool.kubernetes.objects import Card, GpuNode, Mode
+from gpupool.kubernetes.objects import GpuNode, Mode
 from gpupool.kubernetes.plugin.context import Context
+from gpupool.kubernetes.reported import Card
 
 _COLORS = {"ok": "green", "warning": "yellow", "failed": "red"}
 

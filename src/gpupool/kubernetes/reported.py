@@ -1,0 +1,117 @@
+"""What a node's agent says in `GpuNode.status`: its cards, who came by which slot, and what pods of others ask there.
+
+Shapes and their JSON. Sizes are bytes, compute is thousandths of a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpupool.kubernetes.needs import Nearby, Port
+from gpupool.model.device import Health
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card as its node's agent sees it."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_bytes: int
+    product: str = ""
+    health: Health = Health.UNKNOWN
+    health_reason: str = ""
+    simulated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "uuid": self.uuid,
+            "index": self.index,
+            "model": self.model,
+            "memoryBytes": self.memory_bytes,
+            "product": self.product,
+            "health": self.health.value,
+            "simulated": self.simulated,
+        }
+        return {**found, "healthReason": self.health_reason} if self.health_reason else found
+
+    @classmethod
+    def from_json(cls, read: Json) -> Card:
+        return cls(
+            uuid=read["uuid"],
+            index=read["index"],
+            model=read["model"],
+            memory_bytes=read["memoryBytes"],
+            product=read.get("product", ""),
+            health=Health(read.get("health", Health.UNKNOWN)),
+            health_reason=read.get("healthReason", ""),
+            simulated=read.get("simulated", False),
+        )
+
+
+@dataclass(frozen=True)
+class SlotUse:
+    """What the agent did for one container: the slot it came by, and the generation of the entry that it prepared.
+
+    `released`: nothing of the container runs on the cards any more.
+    """
+
+    uid: str
+    container: str
+    slot: str = ""
+    generation: int = 0
+    released: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"uid": self.uid, "container": self.container, "slot": self.slot, "generation": self.generation}
+        return {**found, "released": True} if self.released else found
+
+    @classmethod
+    def from_json(cls, read: Json) -> SlotUse:
+        return cls(
+            read["uid"],
+            read["container"],
+            read.get("slot", ""),
+            read.get("generation", 0),
+            read.get("released", False),
+        )
+
+
+@dataclass(frozen=True)
+class Others:
+    """What pods that are not ours ask of the node, added up."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+    ports: tuple[Port, ...] = ()
+    """Of the node, that they take."""
+    resources: tuple[tuple[str, int], ...] = ()
+    """What else they ask, by name."""
+    apart: tuple[Nearby, ...] = ()
+    """By which rules they keep others away."""
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
+        more = {
+            "ports": [one._asdict() for one in self.ports],
+            "resources": dict(self.resources),
+            "apart": [one.to_json() for one in self.apart],
+        }
+        return {**found, **more}
+
+    @classmethod
+    def from_json(cls, read: Json) -> Others:
+        return cls(
+            read.get("cpuMilli", 0),
+            read.get("memoryBytes", 0),
+            read.get("pods", 0),
+            tuple(Port(**one) for one in read.get("ports") or ()),
+            tuple(sorted((read.get("resources") or {}).items())),
+            tuple(Nearby.from_json(one) for one in read.get("apart") or ()),
+        )

@@ -1,0 +1,104 @@
+"""Writing the ledgers of one round: what was planned, and what became of the pods that stand there.
+
+Each is written once a round at most. What an answer says is known from then on, unless the watch has told more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from gpupool.kubernetes import bookkeeping, gangs, ledger, placing, returning
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.holding import Holding
+from gpupool.kubernetes.journal import Journal
+from gpupool.kubernetes.objects import Entry, GpuNode, Order
+from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.removing import Removing
+from gpupool.kubernetes.together import together
+from gpupool.scheduling.snapshot import Plan
+
+
+class Writing:
+    """One leader's. With a journal, what ends is kept until the meter has told it."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        pool: Pool,
+        counts: Counts,
+        holding: Holding,
+        removing: Removing,
+        journal: Journal | None,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._api, self._pool, self._counts, self._now_ns = api, pool, counts, now_ns
+        self._holding, self._removing, self._journal = holding, removing, journal
+        self.answered = set[str]()
+        """Ledgers known by answers to our own requests since they were asked for in a list last."""
+
+    async def write(self, plan: Plan) -> bool:
+        """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
+        added, claimed = placing.entries_by_node(plan.placements, self._pool), self._pool.claimed()
+        given_up = self._holding.given_up(self._pool) | self._pool.useless()
+        seats = {self._pool.ledger_of(uid) for name in given_up for uid in (name, *self._pool.present(name).entered)}
+        seats |= {self._pool.ledger_of(uid) for uid in claimed}
+        leaving = await self._removing.orders(plan.evictions)
+        seats |= {self._pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self._pool.orders())}
+        names, self._pool.unsettled = sorted(self._pool.unsettled | set(added) | seats), set()
+        try:
+            known = [self._pool.ledgers[name] for name in names if name in self._pool.ledgers]
+            back = returning.kept(self._pool, names)
+            changes = [
+                (node, self._entries(node, added.get(node.name, ()), claimed, given_up, leaving, back))
+                for node in known
+            ]
+            written = await together([self._swap(node, now) for node, now in changes if now != node.entries])
+        except BaseException:
+            self._pool.unsettled |= set(names)
+            raise
+        return not all(written)
+
+    def _entries(
+        self,
+        node: GpuNode,
+        added: Iterable[Entry],
+        claimed: Mapping[str, Pod],
+        given_up: frozenset[str],
+        leaving: Mapping[str, Order],
+        back: frozenset[str],
+    ) -> tuple[Entry, ...]:
+        """What the node's ledger has to become."""
+        exists, version = node.name in self._pool.hosts, node.version + 1
+        settled = bookkeeping.settled(
+            node,
+            self._pool.pods,
+            node_exists=exists,
+            claimed=claimed,
+            given_up=given_up,
+            leaving=leaving,
+            kept=self._pool.heirs,
+            returning=back,
+        )
+        return *settled, *(replace(entry, generation=version) for entry in added)
+
+    async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
+        now = await ledger.write(self._api, node, entries, self._now_ns(), self._journal)
+        self._counts.ledger_writes += 1
+        if now is None:
+            self._counts.ledger_conflicts += 1
+            self._pool.unsettled.add(node.name)
+            self._heard(node, await ledger.read(self._api, node.name))
+            return False
+        self._heard(node, now)
+        return True
+
+    def _heard(self, node: GpuNode, now: GpuNode | None) -> None:
+        """An answer about a ledger, unless the watch has told more by now: a newer one, another, or that it is gone."""
+        known = self._pool.ledgers.get(node.name)
+        newer = known is not None and node.version <= known.version and (now is None or known.version < now.version)
+        if known is node or newer:
+            self._pool.note_ledger(node.name, now, sure=known is node)
+            self.answered.add(node.name)
