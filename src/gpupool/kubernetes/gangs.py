@@ -60,13 +60,14 @@ def waiting_gang(
     shapes: Mapping[str, tuple[Shape, ...]],
     entered: Mapping[str, Sequence[Entry]],
     over: int,
+    began_ns: int = 0,
     takes: Takes = lambda *_: True,
 ) -> Waiting | None:
     """The gang as a snapshot has it; None where everybody has a seat, or one is kept for him.
 
     `pods` are its gated ones, oldest first, `shapes` what each of them claims by uid, `entered` the entries of those
-    that have their cards, `over` how many of its pods have ended. One that began and lacks somebody whom it needs has
-    waited since it began: it comes before those who came later than it did.
+    that have their cards, `over` how many of its pods have ended. One that began (`began_ns`; 0: it did not) and lacks
+    somebody whom it needs has waited since then: it comes before those who came later than it did.
     """
     first, everybody = pods[0], pods
     pods = seatless(pods, entered, takes)
@@ -88,8 +89,8 @@ def waiting_gang(
     if not heads:
         return None
     age = min(pod.created_ns for pod in everybody)
-    if len(entered) + over < first.gang_minimum:
-        age = min([age, *(entry.held_ns for entries in entered.values() for entry in entries if entry.held_ns)])
+    if began_ns and len(entered) + over < first.gang_minimum:
+        age = min(age, began_ns)
     priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
     shape, reservation = next(root.roles()).shape, first.reservation or None
     key = ClassKey(tenant, priority, shape, first.max_seconds, name, reservation, preemptible)

@@ -127,7 +127,12 @@ class Pool:
         """Who of the gang has cards and stays, and how many have ended."""
         found = self._members.of(gang).items()
         staying = {uid: entries for uid, entries in found if not self._goes_away(uid, entries)}
-        return Present(staying, self._members.over(gang))
+        return Present(staying, self._members.over(gang), self._began_ns(staying))
+
+    def _began_ns(self, members: Mapping[str, Sequence[Entry]]) -> int:
+        """When the first of them was created: by its pod, or where that is not there, when its seat was taken."""
+        each = (self.pods[uid].created_ns if uid in self.pods else found[0].held_ns for uid, found in members.items())
+        return min(filter(None, each), default=0)
 
     def has_begun(self, member: Pod) -> bool:
         """Whether as many of its gang have cards or had them as start together, or one of them was let go before."""
@@ -165,8 +170,8 @@ class Pool:
 
     def useless(self) -> frozenset[str]:
         """Seats kept for members of gangs that cannot come there, or want another one: they are whole without it."""
-        each = ((self.queue.gang(name), self.present(name)) for name in self.queue.gang_names())
-        return frozenset(uid for pods, present in each for uid in gangs.useless(pods, *present, self._takes))
+        each = ((self.queue.gang(name), *self.present(name)[:2]) for name in self.queue.gang_names())
+        return frozenset(uid for gang in each for uid in gangs.useless(*gang, self._takes))
 
     def _takes(self, pod: Pod, seat: Entry) -> bool:
         """Whether the pod may go where that seat is kept, by all but its cards."""
@@ -180,7 +185,7 @@ class Pool:
     def _present_without(self, seats: Container[str]) -> Callable[[str], Present]:
         def present(gang: str) -> Present:
             found = self.present(gang)
-            return Present({uid: seat for uid, seat in found.entered.items() if uid not in seats}, found.over)
+            return found._replace(entered={uid: seat for uid, seat in found.entered.items() if uid not in seats})
 
         return present
 

@@ -25,10 +25,12 @@ HEADS = 64
 
 
 class Present(NamedTuple):
-    """Of a gang: the entries of members that have their cards and stay, and how many of its pods are over."""
+    """Of a gang: the entries of members that have their cards and stay, how many of its pods are over, and since when
+    the first of those members is there (0: none is)."""
 
     entered: Mapping[str, Sequence[Entry]]
     over: int
+    began_ns: int = 0
 
 
 class _Line:
@@ -144,7 +146,7 @@ class PodQueue:
     def _waiting_gang(self, name: str, present: Present, takes: gangs.Takes) -> Waiting | None:
         pods = self.gang(name)
         shapes = {pod.uid: self.shapes(pod) for pod in pods}
-        return gangs.waiting_gang(name, self._tenant[name], pods, shapes, present.entered, present.over, takes)
+        return gangs.waiting_gang(name, self._tenant[name], pods, shapes, *present, takes)
 
 
 def mark_of(rule: Rule) -> str:

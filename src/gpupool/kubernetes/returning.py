@@ -46,7 +46,7 @@ def _lacking(pool: Pool, gang: str) -> int:
 
     Of a gang without a pod nothing is known any more: as many as had a seat.
     """
-    entered, over = pool.present(gang)
+    entered, over, _ = pool.present(gang)
     seated = (pool.pods[uid] for uid in entered if uid in pool.pods)
     known = next(seated, None) or next(iter(pool.queue.gang(gang)), None)
     return len(pool.stands(gang)) - len(entered) if known is None else known.gang_size - over - len(entered)

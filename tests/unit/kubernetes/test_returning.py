@@ -24,6 +24,8 @@ from gpupool.scheduling.cycle import cycle
 from tests.support.kube_builders import asking, gang, gpu_node, node, pod
 
 WHOLE = {"main": asking(1, 1000, None)}
+SEATED_NS = 2**62
+"""By the ledger's clock: later than every pod came, as where all of them came while a plan was made."""
 Json = dict[str, Any]
 
 
@@ -57,7 +59,7 @@ class Turns:
         added, claimed = entries_by_node(plan.placements, self.pool), self.pool.claimed()
         given_up, back = self.holding.given_up(self.pool) | self.pool.useless(), kept(self.pool, ["n0"])
         entries = settled(known, self.pool.pods, claimed=claimed, given_up=given_up, returning=back)
-        entries += tuple(replace(entry, held_ns=1) for entry in added.get("n0", ()))
+        entries += tuple(replace(entry, held_ns=SEATED_NS) for entry in added.get("n0", ()))
         self.pool.note_ledger("n0", replace(known, entries=entries, version=known.version + 1))
         for each in list(self.pool.pods.values()):
             if each.gated and each.uid in self.pool.seated and (not each.gang or self.pool.has_begun(each)):
