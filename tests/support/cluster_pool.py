@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -23,6 +24,7 @@ from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.node import NAME as NODE
 from tests.support.cluster.node import RealNode
+from tests.support.processes import die_with_owner
 
 SECONDS = 30.0
 POLL_SECONDS = 0.05
@@ -67,7 +69,9 @@ class ClusterPool:
         words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "controller", "--alone"]
         words += ["--settings", json.dumps(said), *more]
         with open(self.place / "controller.log", "ab") as log:
-            self.controller = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.controller = subprocess.Popen(
+                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_owner(signal.SIGKILL)
+            )
 
     def start_webhook(self, dialects: str = "all") -> None:
         """And have the API server ask it, where this machine's address reaches it."""
@@ -85,7 +89,9 @@ class ClusterPool:
         said = json.dumps({"dialects": self._webhook_dialects.split(",")})
         words += ["webhook", "--listen", f"127.0.0.1:{port}", "--settings", said]
         with open(self.place / "webhook.log", "ab") as log:
-            self.webhook = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.webhook = subprocess.Popen(
+                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_owner(signal.SIGKILL)
+            )
         self.until(lambda: answers(port), "an admission that listens")
 
     def kill_webhook(self) -> None:
