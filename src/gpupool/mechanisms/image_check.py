@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.base.errors import ImageRefused, NativeMissing
-from gpupool.mechanisms.driver_files import NAMES, simulated_libraries, templates
+from gpupool.mechanisms.driver_files import simulated_libraries, templates
 
 PLACE: Final = Path("hook") / "gpupool-hook"
 _VERSION: Final = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=[.\0])")
@@ -24,15 +24,14 @@ _VERSION: Final = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=[.\0])")
 def image_check(state_dir: Path, *, simulated: bool) -> tuple[str, ...]:
     """The command, its program put in place. Raises NativeMissing."""
     places = [templates(), *([simulated_libraries()] if simulated else [])]
-    versions = [needed_glibc(folder / name) for folder in places if folder for name in NAMES]
-    major, minor = max(versions)
+    major, minor = max(needed_glibc(library) for folder in places if folder for library in folder.glob("lib*.so.*"))
     return str(_installed(state_dir)), ImageRefused.code, f"{major}.{minor}"
 
 
 @cache
 def needed_glibc(library: Path) -> tuple[int, int]:
     """The newest version of glibc that the library names (its string table holds them, each ended by a NUL)."""
-    found = _VERSION.findall(library.read_bytes()) if library.exists() else []
+    found = _VERSION.findall(library.read_bytes())
     return max(((int(major), int(minor)) for major, minor in found), default=(2, 0))
 
 

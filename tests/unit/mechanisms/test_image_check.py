@@ -10,22 +10,28 @@ import pytest
 
 from gpupool.base.errors import NativeMissing
 from gpupool.mechanisms import image_check
-from gpupool.mechanisms.driver_files import CUDA, simulated_libraries, templates
+from gpupool.mechanisms.driver_files import simulated_libraries, templates
 
 pytestmark = pytest.mark.skipif(
     templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
 )
 
 
+def named(library: Path) -> tuple[int, int]:
+    """The newest version of glibc by binutils."""
+    listed = subprocess.run(["readelf", "-VW", library], capture_output=True, text=True, check=True).stdout
+    return max((int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", listed))
+
+
 def test_the_version_that_is_needed_is_the_newest_that_our_libraries_name(tmp_path: Path) -> None:
-    folder = templates()
-    assert folder is not None
-    listed = subprocess.run(["readelf", "-VW", folder / CUDA], capture_output=True, text=True, check=True).stdout
-    named = {(int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", listed)}
-    assert image_check.needed_glibc(folder / CUDA) == max(named)
-    _, code, version = image_check.image_check(tmp_path, simulated=False)
-    assert code == "GP-2018"
-    assert tuple(int(part) for part in version.split(".")) >= max(named)
+    ours, behind = templates(), simulated_libraries()
+    assert ours is not None
+    assert behind is not None
+    fence = [*ours.glob("lib*.so.*")]
+    for simulated, libraries in ((False, fence), (True, [*fence, *behind.glob("lib*.so.*")])):
+        assert [image_check.needed_glibc(library) for library in libraries] == [named(library) for library in libraries]
+        _, code, version = image_check.image_check(tmp_path, simulated=simulated)
+        assert (code, version) == ("GP-2018", "{}.{}".format(*max(map(named, libraries))))
 
 
 def test_the_program_is_put_in_place_once_and_replaced_where_it_is_another(tmp_path: Path) -> None:
