@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.kubernetes.rig import PODS, cpu_seconds, emptied, spread
+from bench.kubernetes.rig import PODS, cpu_seconds, emptied, spread, told_of_pods
 from gpupool.kubernetes.api import KubeApi
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import CONTROL_PLANE
@@ -115,16 +115,11 @@ async def _create(api: KubeApi, way: Way, pods: int) -> dict[str, float]:
 
 
 async def _bindings(api: KubeApi, version: str, pods: int) -> dict[str, tuple[float, str]]:
-    """When, and to which node, each pod was bound, as the API server told it.
-
-    It ends the watch of a client that reads more slowly than things happen, which is then to go on where it was.
-    """
+    """When, and to which node, each pod was bound, as the API server told it."""
     bound: dict[str, tuple[float, str]] = {}
-    while len(bound) < pods:
-        async for _, found in api.changes(PODS, version):
-            version = found["metadata"]["resourceVersion"]
-            if found.get("spec", {}).get("nodeName"):
-                bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
-            if len(bound) == pods:
-                break
+    async for _, found in told_of_pods(api, version):
+        if found.get("spec", {}).get("nodeName"):
+            bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
+        if len(bound) == pods:
+            break
     return bound

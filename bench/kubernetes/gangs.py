@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.kubernetes.rig import CARDS, PODS, BenchPool, gated, spread
+from bench.kubernetes.rig import CARDS, PODS, BenchPool, gated, spread, told_of_pods
 from bench.kubernetes.sizes import Sizes
 from bench.rows import Row
 from gpupool.kubernetes import names
@@ -56,7 +56,7 @@ async def _why(pool: BenchPool, number: int) -> float:
     """Seconds from the request to create it until the pod says why it waits."""
     async with asyncio.timeout(LIMIT_SECONDS):
         version = (await pool.api.get(PODS, limit="1"))["metadata"]["resourceVersion"]
-        seen = asyncio.create_task(_moments(pool, version, _says, 1))
+        seen = asyncio.create_task(_moments(pool, version, says_why, 1))
         began = time.perf_counter()
         huge = {"main": kube_builders.asking(2 * CARDS, 1000, None)}
         await pool.api.create(PODS, gated(f"waits-{number}", huge))
@@ -67,7 +67,7 @@ async def _why(pool: BenchPool, number: int) -> float:
 async def _moments(pool: BenchPool, version: str, is_so: Callable[[Object], bool], count: int) -> dict[str, float]:
     """When it became so of each pod, as the API server told it."""
     found: dict[str, float] = {}
-    async for kind, pod in pool.api.changes(PODS, version):
+    async for kind, pod in told_of_pods(pool.api, version):
         if kind == "MODIFIED" and is_so(pod):
             found.setdefault(pod["metadata"]["name"], time.perf_counter())
         if len(found) == count:
@@ -79,6 +79,6 @@ def _released(pod: Object) -> bool:
     return not any(gate["name"] == names.GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
-def _says(pod: Object) -> bool:
+def says_why(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or ()
     return any(one["type"] == names.CONDITION and str(2 * CARDS) in one.get("message", "") for one in conditions)

@@ -215,6 +215,15 @@ def _capacity() -> dict[str, str]:
 # --- small things -----------------------------------------------------------------------------
 
 
+async def told_of_pods(api: KubeApi, version: str) -> AsyncIterator[tuple[str, Object]]:
+    """Changes since that version, without end: the server ends the watch of a client that reads more slowly than things
+    happen, and that goes on where it was."""
+    while True:
+        async for kind, found in api.changes(PODS, version):
+            version = found["metadata"]["resourceVersion"]
+            yield kind, found
+
+
 async def emptied(api: KubeApi) -> None:
     """Delete until none is left: a collection's deletion may leave some out."""
     while (await api.get(PODS, limit="1"))["items"]:

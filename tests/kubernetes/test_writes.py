@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.kubernetes.rig import PODS, BenchPool, emptied, gated, on, spread, until
+from bench.kubernetes.gangs import says_why
+from bench.kubernetes.rig import CARDS, PODS, BenchPool, emptied, gated, on, spread, until
 from gpupool.kubernetes import install, ledger
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import from_kubeconfig
 from gpupool.kubernetes.controller import Controller
+from tests.support import kube_builders
 from tests.support.cluster.cluster import Cluster
 
 NODES, PODS_A_TURN, TURNS = 3, 30, 3
+MANY = 12
+"""Pods that wait."""
 
 
 class Watched(KubeApi):
@@ -60,6 +64,38 @@ def test_a_cycle_writes_a_ledger_once_at_most_and_a_pod_is_patched_once_in_its_l
             assert set(releases.values()) == {1}, releases
 
     asyncio.run(run())
+
+
+def test_who_begins_to_lead_writes_no_reason_that_stands_there_already(cluster: Cluster, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with on(cluster, tmp_path) as pool:
+            await pool.add_nodes(1)
+            huge = {"main": kube_builders.asking(2 * CARDS, 1000, None)}
+            await spread(range(MANY), lambda number: pool.api.create(PODS, gated(f"waits-{number}", huge)))
+            first, second = await _led(pool), await _led(pool)
+            assert (first, second) == (MANY, 0)
+            await emptied(pool.api)
+            for node in pool.nodes:
+                await pool.api.delete(f"/api/v1/nodes/{node}")
+
+    asyncio.run(run())
+
+
+async def _led(pool: BenchPool) -> int:
+    """How many statuses of pods somebody writes who leads until each of them has its sentence."""
+    async with Watched(from_kubeconfig(pool.pool.kubeconfig(install.CONTROLLER)), 16) as api:
+        api.controller = Controller(api, time.time_ns)
+        life = asyncio.create_task(api.controller.run())
+
+        async def all_sorted_out() -> bool:
+            assert not life.done(), f"the controller ended: {life}"
+            pods, _ = await pool.api.list(PODS)
+            return api.controller.reasons.told == MANY and all(says_why(pod) for pod in pods)
+
+        await until(all_sorted_out, "a sentence for everybody")
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+    return sum(n for (_, _, path), n in api.writes.items() if path.startswith(f"{PODS}/") and path.endswith("/status"))
 
 
 def _is_release(method: str, path: str) -> bool:

@@ -70,6 +70,8 @@ class Pod:
     """The uid of who makes another one in its place, where somebody does."""
     refusal: str = ""
     """Why kube-scheduler does not bind it, in its own words."""
+    said: tuple[str, str] = field(default=("", ""), compare=False)
+    """Reason and sentence for which it waits, as people read them on it."""
     turned_away: str = ""
     """Why its node's kubelet did not take it in, in the kubelet's own words."""
     created_ns: int = 0
@@ -145,6 +147,7 @@ def read_pod(pod: Json) -> Pod:
         preemptible=bool(owner) if asked.preemptible is None else asked.preemptible,
         owner=owner,
         refusal=refusal(status),
+        said=said(status),
         turned_away=turned_away(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
@@ -210,12 +213,16 @@ def _is_whole(shape: Shape) -> bool:
     return shape.whole and shape.memory_bytes is None
 
 
+def said(status: Json) -> tuple[str, str]:
+    """Reason and message of why the pod is not bound, whoever wrote them."""
+    found: Json = next((one for one in status.get("conditions") or () if one.get("type") == names.CONDITION), {})
+    return (str(found.get("reason", "")), str(found.get("message", ""))) if found.get("status") == "False" else ("", "")
+
+
 def refusal(status: Json) -> str:
     """kube-scheduler's last word of why not. Its form tells it from ours, which stands in the same place before."""
-    found: Json = next((one for one in status.get("conditions") or () if one.get("type") == names.CONDITION), {})
-    said = str(found.get("message", ""))
-    its = found.get("reason") == "SchedulerError" or _NO_NODE.match(said) is not None
-    return said if its and found.get("status") == "False" else ""
+    reason, message = said(status)
+    return message if reason == "SchedulerError" or _NO_NODE.match(message) is not None else ""
 
 
 def turned_away(status: Json) -> str:

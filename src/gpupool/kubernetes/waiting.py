@@ -2,7 +2,8 @@
 
 The reason is a switch: autoscalers add nodes for `Unschedulable` and not for `SchedulingGated`. So it is the former
 only where a new node would help. A status is written when a pod's reason changed, a few per second, those that waited
-longest for their sentence first; a sentence whose numbers alone changed is written again after a while.
+longest for their sentence first; a sentence whose numbers alone changed is written again after a while, and what stands
+there already is not: thousands may wait when somebody else begins to lead.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class Reasons:
         """By pod, of what kind the reason was that an event told last."""
         self._wake = asyncio.Event()
 
+    @property
+    def told(self) -> int:
+        """How many of those who wait have their sentence."""
+        return len(self._told)
+
     def note(self, plan: Plan, better: Mapping[str, str], more: bool) -> None:
         """After a round: why who waits does; `better`: by uid or gang, what is known beside the plan.
 
@@ -112,6 +118,9 @@ class Reasons:
         now = asyncio.get_running_loop().time()
         reason = WAITS if pod.direct and reason == GATED else reason
         told = self._told.get(pod.uid)
+        if told is None and pod.said == (reason, sentence):  # by who led before
+            told = self._told[pod.uid] = reason, sentence, now
+            self._kinds[pod.uid] = kind
         if told is not None and told[0] == reason and (told[1] == sentence or now - told[2] < AGAIN_SECONDS):
             self._due.pop(pod.uid, None)
             return
