@@ -39,7 +39,7 @@ test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -rs -m 'kubernetes and not operators' tests/kubernetes $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope -rs -m 'kubernetes and not operators' tests/kubernetes $(ARGS)
 
 test-operators: setup  ## gangs as LeaderWorkerSet's, MPI's and Ray's own controllers make them; builds these the first time
 	@$(BIN)/python -m tests.support.cluster build

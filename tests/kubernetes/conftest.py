@@ -9,25 +9,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
 
-HERE = Path(__file__).parent
 ON_THE_MACHINE = ("node", "installed", "rig")
 """Folders of tests that have the real node, or look at what is left on the machine."""
 
 _numbers = itertools.count(1)
 
 
+class ByModule(LoadScopeScheduling):
+    """A module is one process's, and so is all that is about the real node."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, _ = nodeid.partition("::")
+        return "the real node" if Path(module).parent.name in ON_THE_MACHINE else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    return ByModule(config, log) if config.getoption("dist") == "loadscope" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
-            folder = item.path.relative_to(HERE).parts[0]
-            group = "machine" if folder in ON_THE_MACHINE else item.nodeid.split("::")[0]
+        if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.kubernetes)
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.support.cluster.images import Image
 
 PLACE = "/opt/program"
+NEEDED_BY_DRIVERS = ("libdl.so.2", "libpthread.so.0")
+"""The vendor's needs them, so every image with glibc for it has them; the program alone does not since glibc 2.34."""
 
 
 def image_of(source: Path, folder: Path, *, user: str = "") -> Image:
@@ -30,5 +32,7 @@ def image_of(source: Path, folder: Path, *, user: str = "") -> Image:
     subprocess.run(words, check=True, timeout=120)
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True, timeout=60).stdout
     found = [Path(one) for one in re.findall(r"(/\S+) \(", listed)]
+    library = next(one for one in found if one.name == "libc.so.6")
+    found += [library.with_name(name) for name in NEEDED_BY_DRIVERS]
     name = f"gpupool.test/{source.stem.replace('_', '-')}:{user.replace(':', '-') or 'root'}"
     return Image(name, (PLACE,), {PLACE: program, **{str(one): one.resolve() for one in found}}, user)

@@ -92,7 +92,9 @@ class Controller:
         self._failing = Failing(time.monotonic)
         self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
-        self._writing = Writing(api, self.pool, self.counts, self._holding, self._removing, journal, now_ns)
+        self._writing = Writing(
+            api, self.pool, self.counts, self._holding, self._removing, journal, now_ns, self._look_at_cards
+        )
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in LISTS}
@@ -189,11 +191,15 @@ class Controller:
         if before is not None and not gone and before.written == found["metadata"]["resourceVersion"]:
             return  # told by the answer to our own write
         now = None if gone else GpuNode.from_json(found)
-        self._failing.note(name, now)
         if before != now and self.pool.note_ledger(name, now, sure=sure):
-            self.events.ledger(before, now)
-            self._settings_status.note_ledger(before, now)
+            self._look_at_cards(name, before, now)
             (self._soon if only_started(before, now) else self._wake.set)()
+
+    def _look_at_cards(self, name: str, before: GpuNode | None, now: GpuNode | None) -> None:
+        """What the node's agent says may have changed: also the answer to a write of its ledger tells that."""
+        self._failing.note(name, now)
+        self.events.ledger(before, now)
+        self._settings_status.note_ledger(before, now)
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
         if self.tenants.note(found, gone):

@@ -94,6 +94,11 @@ class Events:
     """By name, how often."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def due(self) -> list[Event]:
+        """Not written yet, oldest first."""
+        return list(self._due.values())
+
     def pod(self, pod: Pod, reason: str, note: str, about: str = "", *, warning: bool = False) -> None:
         self._put(Event("Pod", pod.namespace, pod.name, pod.uid, reason, note, about, warning))
 

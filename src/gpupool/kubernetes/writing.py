@@ -33,9 +33,11 @@ class Writing:
         removing: Removing,
         journal: Journal | None,
         now_ns: Callable[[], int],
+        noted: Callable[[str, GpuNode | None, GpuNode | None], None],
     ) -> None:
+        """`noted` is told of what an answer brought: the node's name, what was known, and what is now."""
         self._api, self._pool, self._counts, self._now_ns = api, pool, counts, now_ns
-        self._holding, self._removing, self._journal = holding, removing, journal
+        self._holding, self._removing, self._journal, self._noted = holding, removing, journal, noted
         self.answered = set[str]()
         """Ledgers known by answers to our own requests since they were asked for in a list last."""
 
@@ -100,5 +102,6 @@ class Writing:
         known = self._pool.ledgers.get(node.name)
         newer = known is not None and node.version <= known.version and (now is None or known.version < now.version)
         if known is node or newer:
-            self._pool.note_ledger(node.name, now, sure=known is node)
+            if self._pool.note_ledger(node.name, now, sure=known is node):
+                self._noted(node.name, known, now)
             self.answered.add(node.name)

@@ -17,23 +17,44 @@ from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool, fresh
 from tests.support.kube_builders import pod
 
-NODE = "stale-00000"
+NODE, OTHER = "stale-00000", "stale-00001"
 MANAGED = f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue"
 
 
 @pytest.fixture(scope="module")
 def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("stale")) as made:
-        made.adopt(cluster.simulate_nodes(1, prefix="stale"), 1)
+        made.adopt(cluster.simulate_nodes(2, prefix="stale"), 1)
         yield made
 
 
-def note_all(controller: Controller, admin: Api) -> None:
+def note_all(controller: Controller, admin: Api, node: str = NODE) -> None:
     """What its watches would tell, now and no later."""
-    controller._note_node(admin.get(f"/api/v1/nodes/{NODE}"), False)
-    controller._note_ledger(admin.get(f"{ledger.NODES}/{NODE}"), False)
+    controller._note_node(admin.get(f"/api/v1/nodes/{node}"), False)
+    controller._note_ledger(admin.get(f"{ledger.NODES}/{node}"), False)
     for one in admin.get(MANAGED)["items"]:
         controller._note_pod(one, False)
+
+
+def test_a_card_that_is_told_lost_by_the_answer_to_a_write_is_lost(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    """The agent's report came between the last that the watch told and the write: the watch tells it no more."""
+
+    async def told() -> list[str]:
+        async with KubeApi(from_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+            controller = Controller(api, time.time_ns)
+            admin.create(pods_path, fresh(pod("ill", namespace=pods_path.split("/")[4])))
+            note_all(controller, admin, OTHER)
+            cards = admin.get(f"{ledger.NODES}/{OTHER}")["status"]["cards"]
+            ill = [{**card, "health": "failed", "healthReason": "Xid 79"} for card in cards]
+            admin.merge(f"{ledger.NODES}/{OTHER}/status", {"status": {"cards": ill}})
+            await controller.round()
+            note_all(controller, admin, OTHER)
+            return [event.reason for event in controller.events.due]
+
+    assert "CardLost" in asyncio.run(told())
+    admin.delete(f"{pods_path}/ill?gracePeriodSeconds=0")
 
 
 def test_a_release_of_cards_that_met_another_writer_is_written_in_the_next_round(
