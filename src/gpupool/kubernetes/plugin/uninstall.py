@@ -21,7 +21,8 @@ from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 from gpupool.kubernetes.plugin.doctor import WEBHOOK
 from gpupool.kubernetes.pods import ENDED
 
-GONE_SECONDS = 60.0
+GONE_SECONDS = 180.0
+"""A busy API server takes a minute to end a definition."""
 GATE_POLICY = f"gate.{names.GROUP}"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 BACKGROUND = {"propagationPolicy": "Background"}
