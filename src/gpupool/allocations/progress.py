@@ -233,9 +233,7 @@ def verdict(stop_requested: str | None, report: ReportIn) -> tuple[JobState, str
     if report.state == "lost":
         return JobState.LOST, report.reason or "its supervisor died; how the command ended is unknown"
     if report.reason and report.reason not in ("exited", "signalled"):
-        if report.reason == "stopped":
-            return JobState.STOPPED, "stopped on its node"
-        known = {"max_time": "ran longer than its --max-time"}
+        known = {"max_time": "ran longer than its --max-time", "stopped": "stopped on its node"}
         return JobState.FAILED, known.get(report.reason, report.reason)
     if report.signal is not None:
         name = _signal_name(report.signal)
