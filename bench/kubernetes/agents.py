@@ -42,6 +42,10 @@ class Agents:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_on())
 
+    async def all_told(self) -> bool:
+        """Whether every report says what is known."""
+        return not self._queued and not any(_differs(node, self._bound[name]) for name, node in self._ledgers.items())
+
     def held(self) -> int:
         """Entries in all ledgers."""
         return sum(len(node["spec"].get("allocations") or ()) for node in self._ledgers.values())

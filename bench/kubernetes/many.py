@@ -23,6 +23,7 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
         way = Way("gate", gated, {"controller": pool.pid})
         found = await measure(pool.cluster, pool.api, way, sizes.many_pods, preloaded=False)
         print(found, file=sys.stderr, flush=True)
+        await until(pool.agents.all_told, "reports of every agent", every=0.5)
         asked = await pool.requests() - asked
         memory, spent = resident_mib(pool.pid), cpu_seconds({"it": pool.pid})["it"]
         server = resident_mib(pool.cluster.processes.running()["kube-apiserver"])
