@@ -104,7 +104,7 @@ def test_a_launcher_starts_once_when_the_others_run_and_its_end_is_that_of_the_g
         api.request("POST", "jobs", body | {"gang": {"name": "all", "parts": roles}}, idempotency_key="the-key")
     until(lambda: pool.server_pid() is None, "the server's death")
     assert invariants.books(pool) == []
-    assert run_times(pool) == 1
+    until(lambda: run_times(pool) == 1, "the first word of the worker")
     pool.up()
     until(lambda: states_of(pool) == ["stopped", "done"], "the gang's end")
     assert run_times(pool) == 2
