@@ -89,7 +89,7 @@ def waiting_gang(
     if not heads:
         return None
     age = min(pod.created_ns for pod in everybody)
-    if began_ns and len(entered) + over < first.gang_minimum:
+    if entered and began_ns and len(entered) + over < first.gang_minimum:
         age = min(age, began_ns)
     priority, preemptible = max(pod.priority for pod in everybody), all(pod.preemptible for pod in everybody)
     shape, reservation = next(root.roles()).shape, first.reservation or None

@@ -13,7 +13,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import names
@@ -26,9 +26,6 @@ from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.rules import Demand
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.snapshot import ClassKey, Plan
-
-if TYPE_CHECKING:
-    pass
 
 PER_SECOND = 20.0
 AGAIN_SECONDS = 30.0
