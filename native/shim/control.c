@@ -206,7 +206,8 @@ static void answer_stop(struct job *job, int index, char **words, int count)
         refuse(job, index, "syntax stop GRACE_SECONDS");
         return;
     }
-    job_stop(job, grace, REASON_STOPPED);
+    /* Whoever is attached is the job's own user at his terminal. */
+    job_stop(job, grace, index == job->attached ? REASON_INTERRUPTED : REASON_STOPPED);
     send_line(job, index, "ok\n", -1);
 }
 

@@ -22,7 +22,7 @@ enum {
 };
 
 enum phase { PHASE_WAITING, PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING };
-enum reason { REASON_NONE, REASON_STOPPED, REASON_MAX_TIME, REASON_FAILED_TO_START };
+enum reason { REASON_NONE, REASON_STOPPED, REASON_INTERRUPTED, REASON_MAX_TIME, REASON_FAILED_TO_START };
 
 #define MAX_CONNECTIONS 16
 #define RESERVED_CONNECTIONS 4 /* for the owner: a job that connects to itself over and over cannot shut him out */

@@ -85,6 +85,8 @@ static const char *reason_name(const struct job *job)
     switch (job->reason) {
     case REASON_STOPPED:
         return "stopped";
+    case REASON_INTERRUPTED:
+        return "interrupted";
     case REASON_MAX_TIME:
         return "max_time";
     case REASON_FAILED_TO_START:

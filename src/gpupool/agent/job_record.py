@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 State = Literal["ended", "failed_to_start"]
-Reason = Literal["exited", "signalled", "stopped", "max_time", "failed_to_start"]
+Reason = Literal["exited", "signalled", "stopped", "interrupted", "max_time", "failed_to_start"]
 
 _LARGEST_RECORD: Final = 65536
 

@@ -232,6 +232,8 @@ def verdict(stop_requested: str | None, report: ReportIn) -> tuple[JobState, str
         return JobState.STOPPED, STOP_REASONS.get(stop_requested, stop_requested)
     if report.state == "lost":
         return JobState.LOST, report.reason or "its supervisor died; how the command ended is unknown"
+    if report.reason == "interrupted":
+        return JobState.STOPPED, "interrupted (Ctrl-C, twice)"
     if report.reason and report.reason not in ("exited", "signalled"):
         known = {"max_time": "ran longer than its --max-time", "stopped": "stopped on its node"}
         return JobState.FAILED, known.get(report.reason, report.reason)

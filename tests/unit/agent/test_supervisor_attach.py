@@ -183,7 +183,7 @@ def test_a_second_interrupt_within_two_seconds_kills_a_program_that_will_not_lis
     client.send_signal(signal.SIGINT)
     assert client.wait(SECONDS) == 128 + signal.SIGKILL
     client.stdout.close()
-    assert supervisor.read_exit(job_dir).reason == "stopped"
+    assert supervisor.read_exit(job_dir).reason == "interrupted"
 
 
 def state_of(pid: int) -> str:

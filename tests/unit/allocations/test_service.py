@@ -95,6 +95,8 @@ def test_a_report_of_another_generation_changes_nothing(house: House) -> None:
         ({"signal": 9, "reason": "signalled"}, "failed", "killed by SIGKILL"),
         ({"signal": 2, "reason": "signalled"}, "stopped", "interrupted (SIGINT)"),
         ({"exit_code": 143, "reason": "max_time"}, "failed", "ran longer than its --max-time"),
+        ({"signal": 9, "reason": "interrupted"}, "stopped", "interrupted (Ctrl-C, twice)"),
+        ({"signal": 9, "reason": "stopped"}, "failed", "stopped on its node"),
     ],
 )
 def test_how_a_command_ended_decides_the_last_state(
