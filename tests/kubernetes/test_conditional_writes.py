@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gpupool.kubernetes.tracking import FORGOTTEN
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 
@@ -70,6 +71,15 @@ def test_a_status_does_not_make_a_new_generation(admin: Api, ledger: str) -> Non
     reported = admin.merge(f"{ledger}/status", {"status": {"cards": 8}})["metadata"]
     assert reported["resourceVersion"] != before["resourceVersion"]
     assert _append(admin, ledger, before["generation"], "placed")["spec"]["entries"] == ["placed"]
+
+
+def test_who_wrote_which_field_once_forgotten_is_not_kept_by_later_writes(admin: Api, ledger: str) -> None:
+    """The controller's first write of a ledger forgets it; what agents report afterwards costs less for it."""
+    assert admin.get(ledger)["metadata"]["managedFields"]
+    admin.json_patch(ledger, [{"op": "add", "path": "/metadata/managedFields", "value": FORGOTTEN}])
+    _append(admin, ledger, admin.get(ledger)["metadata"]["generation"], "placed")
+    admin.merge(f"{ledger}/status", {"status": {"cards": 8}})
+    assert "managedFields" not in admin.get(ledger)["metadata"]
 
 
 def test_a_status_cannot_change_the_spec(admin: Api, ledger: str) -> None:

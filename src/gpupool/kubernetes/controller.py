@@ -29,8 +29,9 @@ from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.orphans import Orphans
-from gpupool.kubernetes.pods import read_pod
+from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.queue import HEADS
 from gpupool.kubernetes.releasing import Releases
 from gpupool.kubernetes.removing import Removing
 from gpupool.kubernetes.reservation_status import ReservationStatus
@@ -47,7 +48,6 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Plan
 
-BATCH = 64
 QUIET_SECONDS = 0.02
 SOON_SECONDS = 0.5
 """So long is gathered what no plan waits for: pods that are bound, cards that are made ready."""
@@ -77,7 +77,7 @@ class Controller:
         self.events = Events(api, self.counts, now_ns)
         self.reasons = Reasons(api, self.counts, self.events, self.pool)
         self._releases = Releases(
-            api, self.pool, self.counts, self.events, self._take_pod, self.reasons.refused, lambda: self._wake.set()
+            api, self.pool, self.counts, self.events, self._note_release, self.reasons.refused, lambda: self._wake.set()
         )
         self.tenants = Tenants()
         self.reservations = Reservations(time.monotonic)
@@ -225,11 +225,16 @@ class Controller:
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         known = self.pool.pods.get(found["metadata"]["uid"])
         if known is None or gone or known.version != found["metadata"]["resourceVersion"]:  # else our own release told
-            self._take_pod(found, gone)
+            self._take_pod(found, gone, known)
 
-    def _take_pod(self, found: dict[str, Any], gone: bool = False) -> None:
+    def _note_release(self, pod: Pod) -> None:
+        """By our own doing; the watch tells it again."""
+        self._releases.keep(pod.uid, None)
+        self.pool.note_pod(pod.uid, pod)
+        self._soon()
+
+    def _take_pod(self, found: dict[str, Any], gone: bool, before: Pod | None) -> None:
         uid = found["metadata"]["uid"]
-        before = self.pool.pods.get(uid)
         pod = None if gone else read_pod(found)
         self._releases.keep(uid, found if pod is not None and pod.gated else None)
         self.pool.note_pod(uid, pod)
@@ -262,7 +267,7 @@ class Controller:
         self._tenant_status.note(self.pool)
         self._reservation_status.note()
         self._lookups.note()
-        more = stale or (bool(plan.placements) and (len(plan.placements) >= BATCH or self._again))
+        more = stale or (bool(plan.placements) and (len(plan.placements) >= HEADS or self._again))
         self.reasons.note(plan, self._crowded | self._removing.refused, more)
         return more
 
@@ -271,7 +276,7 @@ class Controller:
         self._crowded = fitting.crowded(self.pool)
         snapshot = self.pool.snapshot(now_ns, without=self._crowded)
         self._board = self._board or Board(snapshot)
-        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._board, rules=self.settings.in_use.preemption)
+        plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self.settings.in_use.preemption)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
         self.counts.cycles += 1
         together = fitting.kept(plan.placements, self.pool)

@@ -91,8 +91,8 @@ def made(pod: dict[str, Any]) -> dict[str, Any]:
     return {**pod, "spec": {**spec, "schedulerName": names.DIRECT}}
 
 
-async def bind(api: KubeApi, pod: Json, node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Bind it, with what people may read: the pod as it is then. It names the uid, so another of its name is refused.
+async def bind(api: KubeApi, pod: Json, node: str, annotations: Mapping[str, str]) -> None:
+    """Bind it, with what people may read. It names the uid, so another of its name is refused.
 
     Raises ApiRefused: a conflict where somebody has bound it before.
     """
@@ -105,5 +105,3 @@ async def bind(api: KubeApi, pod: Json, node: str, annotations: Mapping[str, str
         "target": target,
     }
     await api.create(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding", body)
-    noted = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
-    return {**pod, "metadata": noted, "spec": {**pod["spec"], "nodeName": node}}

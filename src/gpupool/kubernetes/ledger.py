@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import ApiRefused
-from gpupool.kubernetes import names
+from gpupool.kubernetes import names, tracking
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.journal import Journal
@@ -46,6 +46,8 @@ def swap(node: GpuNode, then: Stretches, *, metered: bool = False) -> list[dict[
     ]
     if then.ended != node.ended:
         found.append({"op": "add", "path": "/spec/ended", "value": [one.to_json() for one in then.ended]})
+    if node.tracked:
+        found.append({"op": "add", "path": "/metadata/managedFields", "value": tracking.FORGOTTEN})
     if metered and node.owned:
         found.append({"op": "add", "path": "/metadata/ownerReferences", "value": []})
     return found

@@ -158,13 +158,13 @@ class Needs:
 NOTHING = Needs()
 
 
-def needs_of(pod: Json) -> Needs:
-    """What a pod asks so, as the API server has it."""
+def needs_of(pod: Json, resources: tuple[tuple[str, int], ...] | None = None) -> Needs:
+    """What a pod asks so, as the API server has it; `resources`, where they are known."""
     meta, spec = pod["metadata"], pod["spec"]
     affinity, space, labels = spec.get("affinity") or {}, meta["namespace"], meta.get("labels") or {}
     found = Needs(
         ports=tuple(sorted(set(ports_of(spec)))),
-        resources=resources_of(spec),
+        resources=resources_of(spec) if resources is None else resources,
         claims=tuple(sorted(_claims(meta["name"], spec))),
         near=_nearby(affinity.get("podAffinity"), space),
         apart=_nearby(affinity.get("podAntiAffinity"), space),

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from gpupool.base.units import WHOLE
-from gpupool.kubernetes import names
+from gpupool.kubernetes import names, tracking
 from gpupool.kubernetes.ended import Ended, cards_of, seats_of
 from gpupool.kubernetes.reported import Card, Others, SlotUse
 from gpupool.model.allocation import Seat
@@ -157,6 +157,8 @@ class GpuNode:
     """What ended up to then is in the books: the meter's word."""
     owned: bool = False
     """It goes with its Node, by the API server."""
+    tracked: bool = field(default=False, compare=False)
+    """The server keeps of it who wrote which field, for nobody."""
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
 
@@ -194,6 +196,7 @@ class GpuNode:
             ended=tuple(Ended.from_json(one) for one in spec.get("ended") or ()),
             metered_ns=_instant((meta.get("annotations") or {}).get(names.METERED, "")),
             owned=bool(meta.get("ownerReferences")),
+            tracked=tracking.is_useless(meta),
             written=meta.get("resourceVersion", ""),
         )
 

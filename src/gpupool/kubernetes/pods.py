@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupool.base import quantities
 from gpupool.base.errors import GpupoolError
@@ -21,13 +21,15 @@ from gpupool.dialects.normal import read_admitted
 from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
-from gpupool.kubernetes.needs import NOTHING, Needs, needs_of, summed
+from gpupool.kubernetes.needs import NOTHING, Needs, needs_of, resources_of, summed
 from gpupool.kubernetes.reported import Others
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
 Json = Mapping[str, Any]
 ENDED = ("Succeeded", "Failed")
 NS = 10**9
+KINDS = 4096
+"""Of so many kinds of pods is remembered what one of them says."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _NO_NODE = re.compile(r"0/\d+ nodes are available")
 
@@ -92,7 +94,7 @@ class Pod:
     def shape(self, number: int) -> Shape:
         """What the so-manieth container claims; the first one carries the pod's processors and memory."""
         shape = self.asks[number].shape
-        return shape if number else replace(shape, cpu_milli=self.cpu_milli, host_bytes=self.host_bytes)
+        return shape if number else _on_host(shape, self.cpu_milli, self.host_bytes)
 
     @property
     def over(self) -> bool:
@@ -103,6 +105,12 @@ class Pod:
     def waits(self) -> bool:
         """It has no cards and may get some."""
         return self.gated and not self.deleting and not self.ended and not self.problem
+
+
+@lru_cache(KINDS)
+def _on_host(shape: Shape, cpu_milli: int, host_bytes: int) -> Shape:
+    """One for all pods that ask the same: a shape is compared with others, and its hash reckoned once."""
+    return replace(shape, cpu_milli=cpu_milli, host_bytes=host_bytes)
 
 
 @dataclass(frozen=True)
@@ -121,18 +129,19 @@ class Asked:
 def read_pod(pod: Json) -> Pod:
     """The pod as the API server has it. Never raises for what a tenant wrote: `problem` says what is wrong."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    cpu, memory = requests(spec)
+    containers, first = (tuple(map(_resources, spec.get(key) or ())) for key in ("containers", "initContainers"))
+    used = _used_by(containers, first, tuple((spec.get("overhead") or {}).items()))
     direct = spec.get("schedulerName") == names.DIRECT
     owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
-    asked, problem = _asked(meta, spec)
+    asked, problem = _asked(meta, containers, first)
     return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
         version=meta["resourceVersion"],
         asks=asked.asks,
-        cpu_milli=cpu,
-        host_bytes=memory,
+        cpu_milli=used.cpu_milli,
+        host_bytes=used.host_bytes,
         constraint=Constraint.of(spec, shares=not all(_is_whole(one.shape) for one in asked.asks)),
         node=spec.get("nodeName") or "",
         account=spec.get("serviceAccountName") or "",
@@ -156,7 +165,7 @@ def read_pod(pod: Json) -> Pod:
         gang_size=asked.size,
         gang_minimum=asked.minimum,
         reservation=(meta.get("labels") or {}).get(names.RESERVATION, ""),
-        needs=needs_of(pod),
+        needs=needs_of(pod, used.resources),
         labels=_NONE if spec.get("nodeName") else meta.get("labels") or _NONE,
         problem=problem,
     )
@@ -167,16 +176,15 @@ def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
     return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
-_Resources = tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
-"""A container's name, its limits and its requests."""
+_Pairs = tuple[tuple[str, str], ...]
+_Resources = tuple[str, str, _Pairs, _Pairs]
+"""A container's name, whether it is started again, its limits and its requests."""
 
 
-def _asked(meta: Json, spec: Json) -> tuple[Asked, str]:
+def _asked(meta: Json, containers: tuple[_Resources, ...], first: tuple[_Resources, ...]) -> tuple[Asked, str]:
     """And what is wrong with it."""
-    claim = (meta.get("annotations") or {}).get(names.CLAIM)
-    every = (tuple(map(_resources, spec.get(key) or ())) for key in ("containers", "initContainers"))
     try:
-        return _asked_by(claim, *every), ""
+        return _asked_by((meta.get("annotations") or {}).get(names.CLAIM), containers, first), ""
     except GpupoolError as error:
         return Asked(), str(error)
 
@@ -184,10 +192,10 @@ def _asked(meta: Json, spec: Json) -> tuple[Asked, str]:
 def _resources(container: Json) -> _Resources:
     found = container.get("resources") or {}
     limits, requests = (tuple((found.get(part) or {}).items()) for part in ("limits", "requests"))
-    return container["name"], limits, requests
+    return container["name"], container.get("restartPolicy") or "", limits, requests
 
 
-@lru_cache(4096)
+@lru_cache(KINDS)
 def _asked_by(claim: str | None, containers: tuple[_Resources, ...], first: tuple[_Resources, ...]) -> Asked:
     """Read once for all pods of a kind, and for all states of each. Raises what `read_admitted` does."""
     annotations = {} if claim is None else {names.CLAIM: claim}
@@ -205,8 +213,26 @@ def _asked_by(claim: str | None, containers: tuple[_Resources, ...], first: tupl
     )
 
 
+class _Used(NamedTuple):
+    """What the scheduler counts of a pod beside its cards."""
+
+    cpu_milli: int
+    host_bytes: int
+    resources: tuple[tuple[str, int], ...]
+
+
+@lru_cache(KINDS)
+def _used_by(containers: tuple[_Resources, ...], first: tuple[_Resources, ...], overhead: _Pairs) -> _Used:
+    """Reckoned once for all pods of a kind as well."""
+    spec = {"containers": _written(containers), "initContainers": _written(first), "overhead": dict(overhead)}
+    return _Used(*requests(spec), resources_of(spec))
+
+
 def _written(containers: Iterable[_Resources]) -> list[dict[str, Any]]:
-    return [{"name": name, "resources": {"limits": dict(m), "requests": dict(r)}} for name, m, r in containers]
+    return [
+        {"name": name, "restartPolicy": again, "resources": {"limits": dict(m), "requests": dict(r)}}
+        for name, again, m, r in containers
+    ]
 
 
 def _is_whole(shape: Shape) -> bool:

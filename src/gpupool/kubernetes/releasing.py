@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
@@ -22,6 +23,8 @@ from gpupool.kubernetes.pool import Pool
 
 IN_FLIGHT = 16
 """On an idle machine of two cores 8 are enough; on a busy one each answer takes longer and more are needed."""
+AHEAD = 48
+"""The next plan is made while so many are left: what is under way goes on while its ledgers are written."""
 PATIENCE_SECONDS = 0.5
 """Rounds do other things as well: they wait for releases no longer than that."""
 AGAIN_SECONDS = 10.0
@@ -43,7 +46,7 @@ class Releases:
         pool: Pool,
         counts: Counting,
         events: Events,
-        note: Callable[[dict[str, Any]], None],
+        note: Callable[[Pod], None],
         refused: Callable[[Pod, GpupoolError], None],
         wake: Callable[[], None],
     ) -> None:
@@ -92,7 +95,7 @@ class Releases:
         """Until the next plan should come: what is noted while many are under way is planned together."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while len(self._under_way) > IN_FLIGHT:
+                while len(self._under_way) > AHEAD:
                     self._ended.clear()
                     await self._ended.wait()
 
@@ -122,7 +125,7 @@ class Releases:
         raw, pod, node = self._raw[uid], self._pool.pods[uid], self._pool.ledger_of(uid)
         told = placing.told(node, self._pool.entries_of(uid))
         try:
-            now = await (direct.bind if pod.direct else terms.let_go)(self._api, raw, node, told)
+            now = await self._released(pod, raw, node, told)
         except ApiRefused as error:
             if error.conflict or error.gone:
                 self._changed[uid] = pod.version
@@ -139,3 +142,10 @@ class Releases:
         known = self._pool.pods.get(uid)
         if known is not None and known.version == pod.version:  # else the watch told it, and maybe what came after it
             self._note(now)
+
+    async def _released(self, pod: Pod, raw: dict[str, Any], node: str, told: dict[str, str]) -> Pod:
+        """The pod as it is then, as far as the answer tells: what a binding made of it says the watch alone."""
+        if pod.direct:
+            await direct.bind(self._api, raw, node, told)
+            return replace(pod, gated=False, node=node)
+        return replace(pod, gated=False, version=await terms.let_go(self._api, raw, node, told))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpupool.kubernetes import names
+from gpupool.kubernetes import names, tracking
 from gpupool.kubernetes.api import METADATA, KubeApi
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -39,26 +39,17 @@ def release(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -
     """
     meta, spec = pod["metadata"], pod["spec"]
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != names.GATE]
-    named = {"resourceVersion": meta["resourceVersion"], "annotations": dict(annotations), **_untracked(meta)}
+    named = {"resourceVersion": meta["resourceVersion"], "annotations": dict(annotations)}
+    if tracking.is_useless(meta):
+        named["managedFields"] = tracking.FORGOTTEN
     return {
         "metadata": named,
         "spec": {"schedulingGates": gates or None, "affinity": pinned(spec.get("affinity"), node)},
     }
 
 
-def _untracked(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Who wrote which field of the pod is forgotten, unless somebody applied it: then that decides what he may apply.
-
-    Keeping it is a third of what a patch costs the API server, at this one and at every later one, and nobody asks
-    (Kubernetes, "Server-Side Apply: clearing managedFields").
-    """
-    applied = any(one.get("operation") == "Apply" for one in meta.get("managedFields") or ())
-    return {} if applied else {"managedFields": [{}]}
-
-
-async def let_go(api: KubeApi, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Release it: the pod as it is then. Raises ApiRefused: a conflict where it has changed since it was read."""
+async def let_go(api: KubeApi, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> str:
+    """Release it: its version then. Raises ApiRefused: a conflict where it has changed since it was read."""
     meta, body = pod["metadata"], release(pod, node, annotations)
     answer = await api.patch(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}", body, accept=METADATA)
-    spec = {**pod["spec"], **body["spec"]}
-    return {**pod, "metadata": answer["metadata"], "spec": {key: one for key, one in spec.items() if one is not None}}
+    return str(answer["metadata"]["resourceVersion"])
