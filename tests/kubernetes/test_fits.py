@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.kubernetes import ledger
-from gpupool.kubernetes.pods import others_of
+from gpupool.kubernetes.amounts import others_of
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound

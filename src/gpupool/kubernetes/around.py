@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpupool.kubernetes import names
 from gpupool.kubernetes.eligible import Constraint
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.needs import Nearby, Spread, needs_of
 
 Json = Mapping[str, Any]
-ENDED = ("Succeeded", "Failed")
 
 
 class Seen(NamedTuple):
@@ -57,7 +57,7 @@ class Around:
     def note(self, found: Json, gone: bool) -> None:
         """A bound pod as it is now."""
         meta, spec, status = found["metadata"], found["spec"], found.get("status") or {}
-        over = gone or status.get("phase") in ENDED or not spec.get("nodeName")
+        over = gone or status.get("phase") in names.ENDED or not spec.get("nodeName")
         claims = () if over else needs_of(found).claims
         going = meta.get("deletionTimestamp") is not None
         seen = Seen(spec.get("nodeName") or "", meta["namespace"], meta.get("labels") or {}, claims, going)

@@ -38,6 +38,8 @@ ELIGIBLE: Final = f"{GROUP}/eligible-"
 """Of labels that no Node has: a snapshot says by them which nodes a class of pods may go to."""
 
 CONDITION: Final = "PodScheduled"
+ENDED: Final = ("Succeeded", "Failed")
+"""Phases of a pod that does not run any more."""
 FIELD_MANAGER: Final = "gpupool"
 MODE: Final = f"{GROUP}/mode"
 """Label of a Node that gpupool hands out cards of, so that DaemonSets of others can stay away from it."""

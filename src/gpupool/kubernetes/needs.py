@@ -202,7 +202,7 @@ def _claims(name: str, spec: Json) -> Iterator[str]:
 
 
 def resources_of(spec: Json) -> tuple[tuple[str, int], ...]:
-    """What the scheduler counts for the pod beside processors, memory and ours; as `pods.requests` adds it up."""
+    """What the scheduler counts for the pod beside processors, memory and ours; as `amounts.requests` adds it up."""
     every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     kinds = {name for one in every for name in _asked(one)} | set(spec.get("overhead") or {})
     found = {name: _total(name, spec) for name in kinds if others(name)}

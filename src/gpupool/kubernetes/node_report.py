@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool import __version__
-from gpupool.kubernetes.pods import others_of
+from gpupool.kubernetes.amounts import others_of
 from gpupool.kubernetes.reported import Card, SlotUse
 from gpupool.model.device import Device, Health
 from gpupool.model.topology import Topology, topology_facts

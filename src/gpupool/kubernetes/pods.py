@@ -7,29 +7,25 @@ can, by their tenant, so the claim in the annotation is taken only where it adds
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from gpupool.base import quantities
 from gpupool.base.errors import GpupoolError
 from gpupool.dialects.contract import GangHint, PodClaim
 from gpupool.dialects.normal import read_admitted
 from gpupool.dialects.shapes import shape_of
 from gpupool.kubernetes import names
+from gpupool.kubernetes.amounts import KINDS, Resources, resources_as_said, used_by, written
 from gpupool.kubernetes.eligible import Constraint
-from gpupool.kubernetes.needs import NOTHING, Needs, needs_of, resources_of, summed
-from gpupool.kubernetes.reported import Others
+from gpupool.kubernetes.needs import NOTHING, Needs, needs_of
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
 Json = Mapping[str, Any]
-ENDED = ("Succeeded", "Failed")
 NS = 10**9
-KINDS = 4096
-"""Of so many kinds of pods is remembered what one of them says."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _NO_NODE = re.compile(r"0/\d+ nodes are available")
 
@@ -129,8 +125,8 @@ class Asked:
 def read_pod(pod: Json) -> Pod:
     """The pod as the API server has it. Never raises for what a tenant wrote: `problem` says what is wrong."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    containers, first = (tuple(map(_resources, spec.get(key) or ())) for key in ("containers", "initContainers"))
-    used = _used_by(containers, first, tuple((spec.get("overhead") or {}).items()))
+    containers, first = (tuple(map(resources_as_said, spec.get(key) or ())) for key in ("containers", "initContainers"))
+    used = used_by(containers, first, tuple((spec.get("overhead") or {}).items()))
     direct = spec.get("schedulerName") == names.DIRECT
     owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
     asked, problem = _asked(meta, containers, first)
@@ -148,7 +144,7 @@ def read_pod(pod: Json) -> Pod:
         gated=(direct and not spec.get("nodeName"))
         or any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
         direct=direct,
-        ended=status.get("phase") in ENDED,
+        ended=status.get("phase") in names.ENDED,
         failed=status.get("phase") == "Failed",
         deleting=meta.get("deletionTimestamp") is not None,
         priority=spec.get("priority") or 0,
@@ -176,12 +172,7 @@ def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
     return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
-_Pairs = tuple[tuple[str, str], ...]
-_Resources = tuple[str, str, _Pairs, _Pairs]
-"""A container's name, whether it is started again, its limits and its requests."""
-
-
-def _asked(meta: Json, containers: tuple[_Resources, ...], first: tuple[_Resources, ...]) -> tuple[Asked, str]:
+def _asked(meta: Json, containers: tuple[Resources, ...], first: tuple[Resources, ...]) -> tuple[Asked, str]:
     """And what is wrong with it."""
     try:
         return _asked_by((meta.get("annotations") or {}).get(names.CLAIM), containers, first), ""
@@ -189,17 +180,11 @@ def _asked(meta: Json, containers: tuple[_Resources, ...], first: tuple[_Resourc
         return Asked(), str(error)
 
 
-def _resources(container: Json) -> _Resources:
-    found = container.get("resources") or {}
-    limits, requests = (tuple((found.get(part) or {}).items()) for part in ("limits", "requests"))
-    return container["name"], container.get("restartPolicy") or "", limits, requests
-
-
 @lru_cache(KINDS)
-def _asked_by(claim: str | None, containers: tuple[_Resources, ...], first: tuple[_Resources, ...]) -> Asked:
+def _asked_by(claim: str | None, containers: tuple[Resources, ...], first: tuple[Resources, ...]) -> Asked:
     """Read once for all pods of a kind, and for all states of each. Raises what `read_admitted` does."""
     annotations = {} if claim is None else {names.CLAIM: claim}
-    spec = {"containers": _written(containers), "initContainers": _written(first)}
+    spec = {"containers": written(containers), "initContainers": written(first)}
     admitted = read_admitted({"metadata": {"annotations": annotations}, "spec": spec})
     gang = admitted.hints.gang or GangHint("")
     size = gang.size or gang.minimum or 1
@@ -211,28 +196,6 @@ def _asked_by(claim: str | None, containers: tuple[_Resources, ...], first: tupl
         size if gang.name else 0,
         min(gang.minimum or size, size) if gang.name else 0,
     )
-
-
-class _Used(NamedTuple):
-    """What the scheduler counts of a pod beside its cards."""
-
-    cpu_milli: int
-    host_bytes: int
-    resources: tuple[tuple[str, int], ...]
-
-
-@lru_cache(KINDS)
-def _used_by(containers: tuple[_Resources, ...], first: tuple[_Resources, ...], overhead: _Pairs) -> _Used:
-    """Reckoned once for all pods of a kind as well."""
-    spec = {"containers": _written(containers), "initContainers": _written(first), "overhead": dict(overhead)}
-    return _Used(*requests(spec), resources_of(spec))
-
-
-def _written(containers: Iterable[_Resources]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "restartPolicy": again, "resources": {"limits": dict(m), "requests": dict(r)}}
-        for name, again, m, r in containers
-    ]
 
 
 def _is_whole(shape: Shape) -> bool:
@@ -256,66 +219,6 @@ def turned_away(status: Json) -> str:
     reason = str(status.get("reason", ""))
     its = status.get("phase") == "Failed" and (reason.startswith("OutOf") or reason == "UnexpectedAdmissionError")
     return f"{reason}: {status.get('message', '')}" if its else ""
-
-
-# --- processors and main memory ---------------------------------------------------------------
-
-
-def requests(spec: Json) -> tuple[int, int]:
-    """(milli-processors, bytes) that the scheduler counts for the pod.
-
-    Containers and sidecars run together; an ordinary init container runs with the sidecars before it. The larger of
-    both, and the runtime's overhead on top (Kubernetes, "Sidecar containers: resource sharing within containers").
-    """
-    together = [_requests(one) for one in spec.get("containers") or ()]
-    beside, most = (0, 0), (0, 0)
-    for one in spec.get("initContainers") or ():
-        asked = _requests(one)
-        if one.get("restartPolicy") == "Always":
-            beside = _sum(beside, asked)
-            most = _larger(most, beside)
-        else:
-            most = _larger(most, _sum(beside, asked))
-    total = beside
-    for asked in together:
-        total = _sum(total, asked)
-    return _sum(_larger(total, most), _amount(spec.get("overhead") or {}))
-
-
-def others_of(pods: Iterable[Json]) -> Others:
-    """What those of a node's pods that did not go through our admission ask of it."""
-    total = Others()
-    for pod in pods:
-        managed = (pod["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
-        if managed or (pod.get("status") or {}).get("phase") in ENDED:
-            continue
-        (cpu, memory), needs = requests(pod["spec"]), needs_of(pod)
-        total = Others(
-            total.cpu_milli + cpu,
-            total.memory_bytes + memory,
-            total.pods + 1,
-            tuple(sorted({*total.ports, *needs.ports})),
-            summed((total.resources, needs.resources)),
-            tuple(sorted({*total.apart, *needs.apart}, key=repr)),
-        )
-    return total
-
-
-def _requests(container: Json) -> tuple[int, int]:
-    resources = container.get("resources") or {}
-    return _amount({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def _amount(found: Mapping[str, str]) -> tuple[int, int]:
-    return quantities.milli(found.get("cpu", 0)), quantities.whole(found.get("memory", 0))
-
-
-def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def _larger(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return max(a[0], b[0]), max(a[1], b[1])
 
 
 def _ns(stamp: str) -> int:

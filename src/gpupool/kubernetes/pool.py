@@ -10,11 +10,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 
-import numpy as np
-
 from gpupool.kubernetes import gangs
+from gpupool.kubernetes.columns import Columns
 from gpupool.kubernetes.heirs import Heirs
-from gpupool.kubernetes.hosts import Host, Site, columns_of, copy_of, fill, handing_out
+from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, entries, put, uids
 from gpupool.kubernetes.needs import NOTHING
@@ -22,12 +21,11 @@ from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.rules import Rules, used
-from gpupool.kubernetes.running import RunningJobs
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
 from gpupool.kubernetes.turned import Turned
 from gpupool.model.reservation import Reservation
-from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Start
+from gpupool.scheduling.snapshot import ClassKey, Snapshot, Start
 
 
 class Pool:
@@ -56,13 +54,7 @@ class Pool:
         self._at: dict[str, str] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         """By node, the managed pods that use it."""
-        self.sites: list[Site] = []
-        """Nodes with cards, as the last snapshot had them."""
-        self._number: dict[str, int] = {}
-        self._marked = 0
-        self._running = RunningJobs()
-        self._cards: Cards | None = None
-        self._stale: set[str] = set()
+        self._columns = Columns(self.hosts, self.ledgers, self.pods, self._site, self.queue.marks)
         self.unsettled: set[str] = set()
         """Nodes of which something was noted since their ledger was last compared with its pods."""
 
@@ -274,26 +266,31 @@ class Pool:
     def _touch(self, *names: str) -> None:
         for name in names:
             if name:
-                self._stale.add(name)
+                self._columns.touch(name)
                 self.unsettled.add(name)
 
     # --- what the scheduler sees --------------------------------------------------------------
 
+    @property
+    def sites(self) -> Sequence[Site]:
+        """Nodes with cards, as the last snapshot had them."""
+        return self._columns.sites
+
     def site(self, name: str) -> Site:
         """The node as the last snapshot had it."""
-        return self.sites[self._number[name]]
+        return self._columns.site(name)
 
     def refresh(self) -> None:
         """Bring `sites` up to what was noted."""
         self._judge()
-        self._columns()
+        self._columns.now()
 
     def snapshot(self, now_ns: int = 0, without: Container[str] = ()) -> Snapshot:
         """A frozen copy, `without` these gangs. What is not in it waits for its Node or its GpuNode to appear."""
         self._judge()
         found = self.queue.waiting(self._present_without(self.useless()), self._takes)
         waiting = tuple(one for one in found if one.gang is None or one.gang.id not in without)
-        copied = copy_of(self._columns())
+        copied = copy_of(self._columns.now())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)
         return Snapshot(
             self.generation,
@@ -301,7 +298,7 @@ class Pool:
             tenants,
             waiting,
             self.policy,
-            self._running.all(),
+            self._columns.running.all(),
             self.reservations,
             promised=self.promised,
             cohorts=self.shares.tree.cohorts,
@@ -323,45 +320,11 @@ class Pool:
     def _mark_anew(self, pod: Pod) -> None:
         """Nodes were marked by what was known before: for the next one who depends on it they are marked again."""
         if self._outdated and pod.needs is not NOTHING:
-            self._cards, self._outdated = None, False
-
-    def _columns(self) -> Cards:
-        """The living columns, brought up to date where something was noted."""
-        if self._cards is None or self._marked != len(self.queue.marks) or not self._refill():
-            names = sorted(name for name, ledger in self.ledgers.items() if name in self.hosts and ledger.cards)
-            self.sites = [self._site(name) for name in names]
-            self._number = {name: number for number, name in enumerate(names)}
-            self._cards, self._marked = columns_of(self.sites), len(self.queue.marks)
-            self._running.keep_only(names)
-            for name in names:
-                self._note_running(name)
-        self._stale.clear()
-        return self._cards
-
-    def _refill(self) -> bool:
-        """Write the numbers that changed; False where the columns have to be laid out anew."""
-        assert self._cards is not None
-        for name in sorted(self._stale):
-            known = name in self.hosts and name in self.ledgers and bool(self.ledgers[name].cards)
-            if known != (name in self._number):
-                return False
-            if not known:
-                continue
-            number, site = self._number[name], self._site(name)
-            if site.layout != self.sites[number].layout:
-                return False
-            self.sites[number] = site
-            fill(self._cards, number, site)
-            self._note_running(name)
-        return True
-
-    def _note_running(self, name: str) -> None:
-        assert self._cards is not None
-        ledger = self.ledgers[name]
-        first = int(np.searchsorted(self._cards.node, self._number[name]))
-        self._running.note(ledger, self.pods, {card.uuid: first + n for n, card in enumerate(ledger.cards)})
+            self._columns.lay_anew()
+            self._outdated = False
 
     def _site(self, name: str) -> Site:
+        """The node as it is now."""
         host, ledger = handing_out(self.hosts[name], self.ledgers[name]), self.ledgers[name]
         ours = [*(self.pods[uid] for uid in self._on[name]), *self.turned.counted(name, ledger.others)]
         use = used(ledger.others, ours)

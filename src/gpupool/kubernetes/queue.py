@@ -15,8 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpupool.kubernetes import gangs, names
+from gpupool.kubernetes.amounts import KINDS
 from gpupool.kubernetes.objects import Entry
-from gpupool.kubernetes.pods import KINDS, Pod
+from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.rules import Rule
 from gpupool.model.claim import Shape
 from gpupool.scheduling.snapshot import ClassKey, Waiting

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from gpupool.kubernetes import fitting
+from gpupool.kubernetes.amounts import others_of
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.needs import HOSTNAME, NOTHING, Nearby, Port, Selector, needs_of, resources_of
 from gpupool.kubernetes.objects import GpuNode
-from gpupool.kubernetes.pods import others_of, read_pod
+from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.reported import Others
 from gpupool.scheduling.cycle import cycle

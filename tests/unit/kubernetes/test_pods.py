@@ -11,7 +11,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.dialects.normal import read_admitted
 from gpupool.kubernetes import names, pods
-from gpupool.kubernetes.pods import read_pod, requests
+from gpupool.kubernetes.pods import read_pod
 from gpupool.model.claim import Sharing
 from tests.support.kube_builders import asking, gang, pod
 
@@ -90,25 +90,6 @@ def test_who_has_an_owner_may_be_preempted_unless_he_says_no() -> None:
     assert read_pod(owned).preemptible
     assert not read_pod(pod()).preemptible
     assert read_pod(pod(preemptible=True)).preemptible
-
-
-def container(cpu: str, memory: str, **more: Any) -> dict[str, Any]:
-    return {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}, **more}
-
-
-def test_processors_and_memory_are_counted_as_the_scheduler_counts_them() -> None:
-    apps = [container("1", "1Gi"), container("500m", "1Gi")]
-    assert requests({"containers": apps}) == (1500, 2 * GIB)
-    heavy_start = [container("4", "512Mi")]
-    assert requests({"containers": apps, "initContainers": heavy_start}) == (4000, 2 * GIB)
-    sidecar = container("2", "1Gi", restartPolicy="Always")
-    assert requests({"containers": apps, "initContainers": [sidecar]}) == (3500, 3 * GIB)
-    assert requests({"containers": apps, "initContainers": [sidecar, *heavy_start]}) == (6000, 3 * GIB)
-    assert requests({"containers": apps, "overhead": {"cpu": "100m"}}) == (1600, 2 * GIB)
-
-
-def test_a_limit_alone_is_a_request() -> None:
-    assert requests({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}) == (2000, 0)
 
 
 @pytest.mark.parametrize(

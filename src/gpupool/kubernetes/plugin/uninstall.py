@@ -19,7 +19,6 @@ from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_
 from gpupool.kubernetes.plugin.adoption import restoring
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 from gpupool.kubernetes.plugin.doctor import WEBHOOK
-from gpupool.kubernetes.pods import ENDED
 
 GONE_SECONDS = 180.0
 """A busy API server takes a minute to end a definition."""
@@ -137,7 +136,7 @@ def _owned(pod: Json) -> bool:
 
 
 def _never_ran(pod: Json) -> bool:
-    return not pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED
+    return not pod["spec"].get("nodeName") and pod["status"].get("phase") not in names.ENDED
 
 
 async def _definitions(context: Context) -> None:
