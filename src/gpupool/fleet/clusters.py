@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -99,17 +99,36 @@ def write_held(write: Write, node_id: int, held: Iterable[tuple[int, int, int]])
     spans.sync(write, _cards(write, node_id).values())
 
 
-def cover(write: Write, device_id: int, memory_mib: int, start_s: int, end_s: int) -> None:
-    """A card was there when something of it was held: its history begins no later."""
-    s = device_spans.c
-    first = write.execute(
-        sa.select(device_spans).where(s.device_id == device_id).order_by(s.start_s).limit(1)
-    ).one_or_none()
-    if first is not None and first.start_s > start_s:
-        write.execute(device_spans.update().where(s.id == first.id).values(start_s=start_s))
-    elif first is None and end_s > start_s:
-        span = {"device_id": device_id, "kind": str(spans.SpanKind.OVERHEAD), "memory_mib": memory_mib}
-        write.execute(device_spans.insert().values(**span, start_s=start_s, end_s=end_s))
+def cover(write: Write, device_id: int, held_mib: int, start_s: int, end_s: int) -> None:
+    """A card was there when something of it was held: its history begins no later, and where it has a gap then, because
+    its node did not show the card, it gave just that. One that was never shown is as large as what was held of it."""
+    s, card = device_spans.c, write.execute(sa.select(devices).where(devices.c.id == device_id)).one()
+    size_mib = card.memory_bytes // MIB
+    if card.model == UNKNOWN_MODEL and size_mib < held_mib:
+        size_mib = held_mib
+        write.execute(devices.update().where(devices.c.id == device_id).values(memory_bytes=held_mib * MIB))
+        write.execute(device_spans.update().where(s.device_id == device_id).values(memory_mib=held_mib))
+    found = write.execute(sa.select(device_spans).where(s.device_id == device_id).order_by(s.start_s)).all()
+    if found and found[0].start_s > start_s:
+        write.execute(device_spans.update().where(s.id == found[0].id).values(start_s=start_s))
+        start_s = found[0].start_s
+    for gap_s, until_s in gaps([(one.start_s, one.end_s) for one in found], start_s, end_s):
+        span = {"device_id": device_id, "kind": str(spans.SpanKind.OVERHEAD), "memory_mib": size_mib}
+        write.execute(device_spans.insert().values(**span, start_s=gap_s, end_s=until_s))
+
+
+def gaps(covered: Iterable[tuple[int, int | None]], start_s: int, end_s: int) -> Iterator[tuple[int, int]]:
+    """What of [start, end) is in none of these, which are in order; one without an end goes on.
+
+    >>> list(gaps([(0, 10), (20, 30), (40, None)], 5, 50))
+    [(10, 20), (30, 40)]
+    """
+    for begins, ends in covered:
+        if start_s < min(begins, end_s):
+            yield start_s, min(begins, end_s)
+        start_s = end_s if ends is None else max(start_s, ends)
+    if start_s < end_s:
+        yield start_s, end_s
 
 
 def _cards(write: Write, node_id: int) -> dict[str, Any]:

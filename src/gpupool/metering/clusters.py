@@ -22,7 +22,7 @@ from gpupool.fleet.clusters import (
     write_held,
 )
 from gpupool.metering.service import Metering
-from gpupool.metering.tables import cluster_holds
+from gpupool.metering.tables import cluster_holds, intervals
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.clusters import owner_of
 from gpupool.wire.cluster import ClusterEnded, ClusterHeld, ClusterNodeIn, ClusterNodeOut
@@ -86,8 +86,9 @@ class ClusterBooks:
         ]
         self._metering.open_seats(write, seats, one.held_ns)
         end_ns = one.ended_ns if isinstance(one, ClusterEnded) else write.now_ns
+        within = one.held_ns // _NS, end_ns // _NS
         for seat in seats:
-            cover(write, seat["device_id"], seat["memory_mib"], one.held_ns // _NS, end_ns // _NS)
+            cover(write, seat["device_id"], _at_once(write, seat["device_id"], *within), *within)
         return number
 
     def _close(
@@ -116,6 +117,14 @@ class ClusterBooks:
 
 def _key(one: ClusterHeld) -> Key:
     return one.uid, one.container, one.held_ns
+
+
+def _at_once(write: Write, device_id: int, start_s: int, end_s: int) -> int:
+    """MiB of the card that were held then, by all who held some of it at some time."""
+    i = intervals.c
+    then = i.start_s < max(end_s, start_s + 1), sa.or_(i.end_s.is_(None), i.end_s > start_s)
+    query = sa.select(sa.func.coalesce(sa.func.sum(i.memory_mib), 0)).where(i.device_id == device_id, *then)
+    return int(write.execute(query).scalar_one())
 
 
 def _known(write: Write, node_id: int, told: list[ClusterHeld]) -> dict[Key, Any]:

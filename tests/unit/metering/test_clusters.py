@@ -123,6 +123,19 @@ def test_a_card_that_its_node_shows_no_more_still_closes(any_pool: Pool) -> None
     assert {row.job: row.card_milliseconds for row in rows(any_pool, "job")}["a"] == 300 * (any_pool.now_s() - START_S)
 
 
+def test_what_was_held_of_cards_that_no_statement_shows_is_counted_all_of_it(any_pool: Pool) -> None:
+    """As pages of a journal are told whose ledger is gone; also where the card was shown for less than a second."""
+    any_pool.time.forward(60)
+    over = [held("a", 5, ended_s=15), held("b", 20, ended_s=30), held("c", 25, ended_s=45), held("d", 1, ended_s=3)]
+    tell(any_pool, 1)
+    tell(any_pool, 1, cards=[], ended=over, whole=False)
+    assert seconds(any_pool) == 10 + 10 + 20 + 2
+    strangers = [{**one, "uid": one["uid"] * 2, "seats": [{**one["seats"][0], "uuid": "GPU-c7"}]} for one in over]
+    for one in strangers:
+        tell(any_pool, 1, cards=[], ended=[one], whole=False)
+    assert seconds(any_pool) == 2 * (10 + 10 + 20 + 2)
+
+
 def test_nothing_is_placed_there_and_nobody_changes_it_from_here(any_pool: Pool) -> None:
     tell(any_pool, held=[held("a", 0)])
     with any_pool.store.read() as connection:
