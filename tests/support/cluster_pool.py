@@ -122,8 +122,9 @@ class ClusterPool:
         return self.controller is not None and self.controller.poll() is None
 
     def log(self) -> str:
-        """The controller's last words."""
-        return (self.place / "controller.log").read_text()[-3000:]
+        """The controller's last words; none where it was never started."""
+        file = self.place / "controller.log"
+        return file.read_text()[-3000:] if file.exists() else ""
 
     def kill(self) -> None:
         """kill -9."""
