@@ -144,13 +144,9 @@ class Meter:
         return dict(found)
 
     async def _left(self, name: str, pages: Sequence[Page]) -> tuple[GpuNode, int] | None:
-        """A ledger that is known by its journal alone: nothing is held there any more, and it was older than any page,
-        also one that was made within the same second.
-
-        None where it is there, and the watch has not told yet.
-        """
+        """A ledger that is known by its journal alone; None where it is there, and the watch has not told yet."""
         there = not pages or await ledger.read(self._api, name) is not None
-        return None if there else (GpuNode(name), max(page.born_ns for page in pages) + 1)
+        return None if there else left_behind(name, pages)
 
     async def _settle(self, node: GpuNode, born_ns: int, pages: Sequence[Page]) -> None:
         """Tell one node's journal page by page, then its ledger; each is let go of when the server has taken it in."""
@@ -176,6 +172,11 @@ class Meter:
         if not answer["applied"]:
             log.warning("the server knows a newer ledger of %s than generation %d", node, said["generation"])
         return bool(answer["applied"])
+
+
+def left_behind(name: str, pages: Sequence[Page]) -> tuple[GpuNode, int]:
+    """The state after a ledger's last: nothing is held there any more. It was older than any page, or of its second."""
+    return GpuNode(name), max(page.born_ns for page in pages) + 1
 
 
 async def _unless_gone(asked: Awaitable[Any]) -> None:
