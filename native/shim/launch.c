@@ -271,6 +271,7 @@ bool launch(struct job *job, const struct streams *streams)
     job->command_was = job->command;
     record_command(job);
     job->phase = PHASE_STARTING;
+    job->attach_by = NEVER; /* who was waited for is there */
     if (job->spec.max_seconds)
         job->terminate_at = clock_ns(CLOCK_MONOTONIC) + job->spec.max_seconds * 1000000000u;
     return true;

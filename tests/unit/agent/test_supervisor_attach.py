@@ -146,6 +146,22 @@ def test_a_job_that_nobody_attaches_to_is_given_up(jobs: Jobs) -> None:
     assert (record.state, record.message) == ("failed_to_start", "nobody attached within 1 seconds")
 
 
+OUTLIVES = "sleep 1.5; exit 5"
+"""The second in which somebody had to attach."""
+
+
+def test_who_has_attached_may_stay_as_long_as_the_program_runs(jobs: Jobs) -> None:
+    job_dir = jobs.start("sh", "-c", OUTLIVES, stdio="attach", attach_seconds=1)
+    assert subprocess.run(client_command(job_dir, "fds"), check=False).returncode == 5
+    assert supervisor.read_exit(job_dir).reason == "exited"
+
+
+def test_who_has_attached_a_terminal_may_stay_as_long_as_the_program_runs(jobs: Jobs, terminal: type[Terminal]) -> None:
+    job_dir = jobs.start("sh", "-c", OUTLIVES, stdio="attach", attach_seconds=1)
+    assert terminal(job_dir).await_exit() == 5
+    assert supervisor.read_exit(job_dir).reason == "exited"
+
+
 def test_a_command_that_is_not_found_is_said_to_the_client(jobs: Jobs) -> None:
     job_dir = jobs.start("no-such-command", stdio="attach")
     with pytest.raises(CommandNotFound, match="cannot run 'no-such-command'"):
