@@ -20,6 +20,7 @@ Resources = tuple[str, str, Pairs, Pairs]
 
 
 def resources_as_said(container: Json) -> Resources:
+    """As its container says it: what may stand for all containers that say the same."""
     found = container.get("resources") or {}
     limits, requests = (tuple((found.get(part) or {}).items()) for part in ("limits", "requests"))
     return container["name"], container.get("restartPolicy") or "", limits, requests
@@ -41,6 +42,7 @@ def used_by(containers: tuple[Resources, ...], first: tuple[Resources, ...], ove
 
 
 def written(containers: Iterable[Resources]) -> list[dict[str, Any]]:
+    """Containers of a pod's spec that say so."""
     return [
         {"name": name, "restartPolicy": again, "resources": {"limits": dict(m), "requests": dict(r)}}
         for name, again, m, r in containers
