@@ -201,9 +201,9 @@ class Campaign:
     # The end -------------------------------------------------------------------------------------------
 
     def _check(self, watcher: Watcher) -> None:
-        settle_clients(self.load)
         with self.pool.api() as api:
-            self._end_the_endless(api)
+            self._end_the_endless(api)  # first, as an attached client may wait for their cards
+            settle_clients(self.load)
             until(self._nothing_live, "the end of every job", 90)
             self._await_clean_node()
             report = answer_of(api, "GET", "report", query={"since": "7d"})

@@ -6,6 +6,7 @@ was asked for, stopped or killed by us is kept in a `Truth`, against which the p
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -242,14 +243,21 @@ def stop(api: Api, truth: Truth, job: str, grace_seconds: int) -> None:
 
 
 def settle_clients(load: Load, seconds: float = 60) -> None:
-    """Let attached clients come to their end, the endless ones by Ctrl-C; notes those that could not keep their job."""
+    """Let attached clients come to their end, the endless ones by Ctrl-C; notes those that could not keep their job.
+
+    A program that hears no Ctrl-C ends by the second one in a short time, so we press as people do: until it is over.
+    """
     with load.clients_lock:
         clients = list(load.clients)
-    for client in clients:
-        if client.process.poll() is None and client.intent.kind in ENDLESS:
-            client.intent.stopped = True
-            client.process.send_signal(signal.SIGINT)
+    endless = [client for client in clients if client.process.poll() is None and client.intent.kind in ENDLESS]
+    for client in endless:
+        client.intent.stopped = True
     deadline = time.monotonic() + seconds
+    while (left := [client for client in endless if client.process.poll() is None]) and time.monotonic() < deadline:
+        for client in left:
+            client.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            left[0].process.wait(0.5)  # two that arrive together would be one
     for client in clients:
         code = client.process.wait(max(0.1, deadline - time.monotonic()))
         own = {"nap": 0, "fail": FAIL_CODE}.get(client.intent.kind)

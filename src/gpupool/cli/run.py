@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 ABOUT = """
 Terminal, signals and exit code pass through. stdout carries only the program's bytes; gpupool speaks on
 stderr: on a terminal it says what it waits for and what was granted, otherwise only why it waits, refusals,
-and ends that the program did not choose. Ctrl-C ends the job and frees the share.
+and ends that the program did not choose. Ctrl-C goes to the program, and its share is free when it ends. One that
+does not listen is ended by  gpupool stop JOB, or, where its output goes to a file or pipe, by Ctrl-C pressed twice.
 
 The command begins after --, or at the first word that is no option.
 
