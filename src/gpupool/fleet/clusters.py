@@ -23,15 +23,8 @@ from gpupool.wire.fleet import DeviceIn, NodeIn
 UNKNOWN_MODEL = "unknown"
 
 
-def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str) -> Any | None:
-    """The node's row with its cards as told; None where something newer is known. Raises Conflict, BadName."""
-    check_name(name, "node name")
-    told = NodeIn(
-        devices=[DeviceIn(vendor="", **card.model_dump()) for card in body.cards],
-        simulated=any(card.simulated for card in body.cards),
-        agent=teller,
-    )
-    check_body(told)
+def known_node(write: Write, name: str, teller: str) -> Any | None:
+    """The node's row, if that meter may tell it. Raises Conflict: it is a node of somebody else."""
     known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
     if known is not None and known.cluster_generation is None:
         raise Conflict(f"node {name} is this pool's own", hint="one node is served by one pool, or by a cluster")
@@ -40,8 +33,18 @@ def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str
             f"node {name} is told by {known.agent}",
             hint="each cluster's meter is a user of its own, and two clusters have no node of one name",
         )
-    if known is not None and (known.cluster_born_ns, known.cluster_generation) > (body.born_ns, body.generation):
-        return None
+    return known
+
+
+def write_cluster_node(write: Write, name: str, body: ClusterNodeIn, teller: str, known: Any | None) -> Any:
+    """The node's row with its cards as told; `known` is its row so far. Raises BadName, BadInput."""
+    check_name(name, "node name")
+    told = NodeIn(
+        devices=[DeviceIn(vendor="", **card.model_dump()) for card in body.cards],
+        simulated=any(card.simulated for card in body.cards),
+        agent=teller,
+    )
+    check_body(told)
     row = write_node(write, name, known, told)
     mark = {"cluster_born_ns": body.born_ns, "cluster_generation": body.generation, "ready": body.ready}
     write.execute(nodes.update().where(nodes.c.id == row.id).values(**mark))

@@ -100,8 +100,14 @@ async def remove(api: KubeApi, node: GpuNode) -> None:
 
 async def read(api: KubeApi, name: str) -> GpuNode | None:
     """The node's ledger as it is now."""
+    found = await read_json(api, name)
+    return None if found is None else GpuNode.from_json(found)
+
+
+async def read_json(api: KubeApi, name: str) -> dict[str, Any] | None:
+    """The same, as the API server writes it: never older than what anybody has read before."""
     try:
-        return GpuNode.from_json(await api.get(f"{NODES}/{name}"))
+        return await api.get(f"{NODES}/{name}")
     except ApiRefused as error:
         if error.gone:
             return None

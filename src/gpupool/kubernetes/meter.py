@@ -168,10 +168,28 @@ class Meter:
 
     async def _tell(self, node: str, said: dict[str, Any]) -> bool:
         """Whether the server took it in, or has."""
-        answer = await asyncio.to_thread(self._server, "PUT", path_of(node), said)
+        answer = await self._put(node, said)
+        known = answer.get("known")
+        if known is not None and await self._was_put_back(node, known):
+            log.warning("the cluster was put back to an older copy, and the books of %s go on with that", node)
+            answer = await self._put(node, {**said, "instead_of": known})
         if not answer["applied"]:
             log.warning("the server knows a newer ledger of %s than generation %d", node, said["generation"])
         return bool(answer["applied"])
+
+    async def _put(self, node: str, said: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = await asyncio.to_thread(self._server, "PUT", path_of(node), said)
+        return answer
+
+    async def _was_put_back(self, node: str, known: Mapping[str, int]) -> bool:
+        """Whether the ledger is older than what the server knew before we asked.
+
+        Some meter has read that; and what is read by a plain GET is never older than what anybody read before, unless
+        the cluster's store was put back.
+        """
+        found = await ledger.read_json(self._api, node)
+        was = known["born_ns"], known["generation"]
+        return found is None or (_born_ns(found), GpuNode.from_json(found).version) < was
 
 
 def left_behind(name: str, pages: Sequence[Page]) -> tuple[GpuNode, int]:
@@ -212,7 +230,7 @@ def statement(node: GpuNode, born_ns: int, ended: Sequence[Ended], *, whole: boo
         "ended": [{**_who(one), "ended_ns": one.ended_ns} for one in ended],
         "whole": whole,
     }
-    return ClusterNodeIn.model_validate(body).model_dump(mode="json")
+    return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
 
 
 def _who(one: Entry | Ended) -> dict[str, Any]:

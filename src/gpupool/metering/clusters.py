@@ -18,6 +18,7 @@ from gpupool.fleet.clusters import (
     cover,
     end_cluster_node,
     ensure_cards,
+    known_node,
     write_cluster_node,
     write_held,
 )
@@ -25,7 +26,7 @@ from gpupool.metering.service import Metering
 from gpupool.metering.tables import cluster_holds, intervals
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.clusters import owner_of
-from gpupool.wire.cluster import ClusterEnded, ClusterHeld, ClusterNodeIn, ClusterNodeOut
+from gpupool.wire.cluster import ClusterEnded, ClusterHeld, ClusterNodeIn, ClusterNodeOut, ClusterVersion
 
 _NS = 10**9
 Key = tuple[str, str, int]
@@ -52,9 +53,11 @@ class ClusterBooks:
     def tell(self, node: str, body: ClusterNodeIn, teller: str) -> ClusterNodeOut:
         """Take in what a node's ledger says. Raises Conflict (a node, or a card, of somebody else), BadName."""
         with self._store.write() as write:
-            row = write_cluster_node(write, node, body, teller)
-            if row is None:
-                return ClusterNodeOut(node=node, applied=False)
+            before = known_node(write, node, teller)
+            newer = _newer(before, body)
+            if newer is not None and newer != body.instead_of:
+                return ClusterNodeOut(node=node, applied=False, known=newer)
+            row = write_cluster_node(write, node, body, teller, before)
             told: list[ClusterHeld] = [*body.ended, *body.held]
             sizes = {seat.uuid: seat.memory_bytes for one in told for seat in one.seats}
             cards = ensure_cards(write, row.id, sizes)
@@ -65,6 +68,8 @@ class ClusterBooks:
             new = {_key(one): one for one in told if _key(one) not in known}
             numbers = {key: self._open(write, row.id, one, cards) for key, one in new.items()}
             numbers |= {key: found.id for key, found in known.items()}
+            if newer is not None:
+                self._hold_again(write, known, body, cards)
             closed = self._close(write, row.id, body.held, body.ended, numbers, whole=body.whole)
             return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
 
@@ -72,6 +77,25 @@ class ClusterBooks:
         name = f"{one.namespace}/{one.pod or one.uid}"[:317]
         where = {"node_id": node_id, "uid": one.uid, "container": one.container, "name": name}
         number = write.insert(cluster_holds, **where, held_ns=one.held_ns)
+        end_ns = one.ended_ns if isinstance(one, ClusterEnded) else write.now_ns
+        self._count(write, number, one, cards, one.held_ns, end_ns)
+        return number
+
+    def _hold_again(
+        self, write: Write, known: Mapping[Key, Any], body: ClusterNodeIn, cards: Mapping[str, int]
+    ) -> None:
+        """What ended in the books and is held in the older copy that the cluster was put back to counts from now on."""
+        over = {_key(one) for one in body.ended}
+        for one in body.held:
+            found = known.get(_key(one))
+            if found is None or found.ended_ns is None or _key(one) in over:
+                continue
+            write.execute(cluster_holds.update().where(cluster_holds.c.id == found.id).values(ended_ns=None))
+            self._count(write, found.id, one, cards, write.now_ns, write.now_ns)
+
+    def _count(
+        self, write: Write, number: int, one: ClusterHeld, cards: Mapping[str, int], from_ns: int, end_ns: int
+    ) -> None:
         owner = owner_of(write, one.tenant, one.namespace, one.account)
         seats = [
             {
@@ -84,12 +108,10 @@ class ClusterBooks:
             }
             for seat in one.seats
         ]
-        self._metering.open_seats(write, seats, one.held_ns)
-        end_ns = one.ended_ns if isinstance(one, ClusterEnded) else write.now_ns
-        within = one.held_ns // _NS, end_ns // _NS
+        self._metering.open_seats(write, seats, from_ns)
+        within = from_ns // _NS, end_ns // _NS
         for seat in seats:
             cover(write, seat["device_id"], _at_once(write, seat["device_id"], *within), *within)
-        return number
 
     def _close(
         self,
@@ -113,6 +135,13 @@ class ClusterBooks:
             self._metering.close_allocations(write, [-number], at_ns)
             write.execute(cluster_holds.update().where(h.id == number).values(ended_ns=at_ns))
         return len(ends)
+
+
+def _newer(known: Any | None, body: ClusterNodeIn) -> ClusterVersion | None:
+    """What is known of the node, if that is newer."""
+    if known is None or (known.cluster_born_ns, known.cluster_generation) <= (body.born_ns, body.generation):
+        return None
+    return ClusterVersion(born_ns=known.cluster_born_ns, generation=known.cluster_generation)
 
 
 def _key(one: ClusterHeld) -> Key:

@@ -43,8 +43,15 @@ class ClusterCard(Wire):
     health_reason: str = Field("", max_length=200)
 
 
+class ClusterVersion(Wire):
+    """Which ledger of a node. Of two the later born is newer, then that of the higher generation."""
+
+    born_ns: int = Field(ge=0, le=BIG)
+    generation: int = Field(ge=0, le=BIG)
+
+
 class ClusterNodeIn(Wire):
-    """A node's ledger as it is. Of two the later born is newer, then that of the higher generation."""
+    """A node's ledger as it is."""
 
     born_ns: int = Field(ge=0, le=BIG, description="when this ledger was made: a node that comes again has a new one")
     generation: int = Field(ge=0, le=BIG)
@@ -54,10 +61,14 @@ class ClusterNodeIn(Wire):
     held: list[ClusterHeld] = Field(default_factory=list, max_length=4096)
     ended: list[ClusterEnded] = Field(default_factory=list, max_length=4096)
     whole: bool = Field(True, description="false: more ended than is said here, and what is not named goes on")
+    instead_of: ClusterVersion | None = Field(
+        None, description="taken in though older, while just this is known: the cluster was put back to an older copy"
+    )
 
 
 class ClusterNodeOut(Wire):
     node: str
     applied: bool = Field(description="false: something newer is known, nothing was changed")
+    known: ClusterVersion | None = Field(None, description="what is newer, where nothing was changed")
     opened: int = 0
     closed: int = 0

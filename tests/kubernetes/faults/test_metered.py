@@ -14,6 +14,7 @@ from gpupool.kubernetes import install, ledger, stretches
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_books import PAGES, Books, Written
 from tests.support.cluster_pool import ClusterPool
+from tests.support.kube_faults.agents import Agents
 from tests.support.kube_faults.doors import ANY, Door, Doors, Trap
 from tests.support.kube_faults.replicas import Replica, Replicas, doors_of
 
@@ -77,8 +78,13 @@ class Rig:
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
-    with ClusterPool(cluster, tmp_path_factory.mktemp("metered")) as made:
+def agents(cluster: Cluster) -> Agents:
+    return Agents(cluster.admin(), SEED)
+
+
+@pytest.fixture(scope="module")
+def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    with ClusterPool(cluster, tmp_path_factory.mktemp("metered"), agents) as made:
         cluster.simulate_nodes(NODES, prefix=PREFIX)
         yield made
 
@@ -245,3 +251,36 @@ def test_pages_of_a_ledger_that_was_deleted_while_nobody_looked_are_told_and_go(
         del rig.written.over[key]
     rig.pool.until(lambda: states(rig, kept.name) == {"lost"}, rig.said("it is no more"))
     assert rig.books.milliseconds(rig.written) == rig.written.milliseconds()
+
+
+def test_the_books_go_on_from_the_older_copy_that_the_cluster_was_put_back_to(
+    cluster: Cluster, agents: Agents, rig: Rig
+) -> None:
+    """What was held since is in them and stays there; and nothing waits until the ledger is as old again."""
+    first = rig.written.others(3)
+    rig.pool.until(rig.written.is_told, rig.said("it is told"))
+    cluster.copy_store()
+    rig.pool.admin.close()
+    for _ in range(3):
+        lives(rig)
+    last = rig.written.write(())
+    rig.pool.until(rig.written.is_told, rig.said("it is told"))
+    told = dict(rig.written.over)
+    put_back(cluster, agents, rig)
+    rig.written.over = {}
+    lives(rig)
+    assert {entry.uid for entry in first.entries} <= {uid for uid, _ in rig.written.over}, "they were held once more"
+    rig.written.write(())
+    rig.pool.until(rig.written.is_told, rig.said("all is in the books"), LIMIT_SECONDS)
+    assert rig.written.node.version < last.version
+    rig.written.over |= told  # who was held once more ended before that, by the instants of this test
+    assert rig.books.milliseconds(rig.written) == rig.written.milliseconds()
+
+
+def put_back(cluster: Cluster, agents: Agents, rig: Rig) -> None:
+    agents.kill()
+    cluster.restore_store()
+    rig.pool.admin.close()
+    for name in agents.names:
+        agents.forget(name)
+    agents.revive()

@@ -18,7 +18,7 @@ from gpupool.base.units import GIB, MIB
 from gpupool.metering.clusters import ClusterBooks
 from gpupool.metering.rollup import roll_up
 from gpupool.store.database import sqlite_url
-from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut
+from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut, ClusterVersion
 from gpupool.wire.report import ReportRow
 from tests.support.metering_books import ADMIN, DAY, START_S, Pool, S
 from tests.support.properties import whole_pools
@@ -68,6 +68,38 @@ def test_what_is_told_again_or_late_changes_nothing(any_pool: Pool) -> None:
     assert (tell(any_pool, 2, **then).closed, tell(any_pool, 2, **then).closed) == (1, 0)
     late = tell(any_pool, 1, **first)
     assert (late.applied, seconds(any_pool)) == (False, 20)
+
+
+def test_a_cluster_that_was_put_back_goes_on_from_its_older_copy(any_pool: Pool) -> None:
+    """a has ended since that copy and holds again, b was not there yet, c was there all the time."""
+    any_pool.time.forward(60)
+    tell(any_pool, 7, held=[held("b", 20), held("c", 1)], ended=[held("a", 5, ended_s=25)])
+    older = {"held": [held("a", 5), held("c", 1)]}
+    known = tell(any_pool, 3, **older).known
+    assert known == ClusterVersion(born_ns=1, generation=7)
+    assert not tell(any_pool, 3, **older, instead_of={**known.model_dump(), "generation": 6}).applied
+    for _ in range(2):
+        back = tell(any_pool, 3, **older, instead_of=known)
+        assert (back.applied, back.known) == (True, None)
+        any_pool.time.forward(10)
+    ended = [held("a", 5, ended_s=70), held("c", 1, ended_s=75)]
+    tell(any_pool, 4, held=[], ended=ended)
+    counted = {row.job: row.card_milliseconds // 300 for row in rows(any_pool, "job")}
+    assert counted == {"a": 20 + 10, "b": 40, "c": 74}
+
+
+def test_what_ended_before_it_was_held_again_is_not_counted_again(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    over = [held("a", 5, ended_s=25)]
+    known = tell(any_pool, 7, ended=over).known or ClusterVersion(born_ns=1, generation=7)
+    tell(any_pool, 3, held=[held("a", 5)], ended=over, whole=False, instead_of=known)
+    any_pool.time.forward(10)
+    assert seconds(any_pool) == 20
+    known = ClusterVersion(born_ns=1, generation=3)
+    tell(any_pool, 2, held=[held("a", 5)], whole=False, instead_of=known)
+    tell(any_pool, 2, ended=over)
+    any_pool.time.forward(10)
+    assert seconds(any_pool) == 20
 
 
 def test_a_part_of_what_ended_ends_nothing_else(any_pool: Pool) -> None:
