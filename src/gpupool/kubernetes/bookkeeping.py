@@ -92,4 +92,4 @@ def _let_go(node: GpuNode, entry: Entry) -> bool:
 
 
 def _in_use(node: GpuNode, entry: Entry) -> bool:
-    return any((use.uid, use.container) == entry.key and not use.released for use in node.slots)
+    return any(use.key == entry.key and not use.released for use in node.slots)

@@ -23,7 +23,10 @@ def seats_of(cards: Iterable[Json]) -> tuple[Seat, ...]:
 
 @dataclass(frozen=True)
 class Ended:
-    """What was held and is no more: seats from one instant to another, for the books."""
+    """What was held and is no more: seats from one instant to another, for the books.
+
+    `gpu_ms`: GPU time that the container had used by then, since it began; None where nothing counted it.
+    """
 
     uid: str
     namespace: str
@@ -34,8 +37,10 @@ class Ended:
     account: str
     held_ns: int
     ended_ns: int
+    gpu_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
+        spent = {} if self.gpu_ms is None else {"gpuMs": self.gpu_ms}
         return {
             "uid": self.uid,
             "namespace": self.namespace,
@@ -46,6 +51,7 @@ class Ended:
             "account": self.account,
             "heldNs": self.held_ns,
             "endedNs": self.ended_ns,
+            **spent,
         }
 
     @classmethod
@@ -60,4 +66,5 @@ class Ended:
             account=read["account"],
             held_ns=read["heldNs"],
             ended_ns=read["endedNs"],
+            gpu_ms=read.get("gpuMs"),
         )

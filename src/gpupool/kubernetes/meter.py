@@ -208,6 +208,7 @@ async def _unless_gone(asked: Awaitable[Any]) -> None:
 
 def statement(node: GpuNode, born_ns: int, ended: Sequence[Ended], *, whole: bool = True) -> dict[str, Any]:
     """What the server is told of the node, with these ends; not `whole`: others are told apart."""
+    spent = node.spent()
     body = {
         "born_ns": born_ns,
         "generation": node.version,
@@ -226,14 +227,14 @@ def statement(node: GpuNode, born_ns: int, ended: Sequence[Ended], *, whole: boo
             }
             for card in node.cards
         ],
-        "held": [_who(entry) for entry in node.entries if entry.held_ns],
-        "ended": [{**_who(one), "ended_ns": one.ended_ns} for one in ended],
+        "held": [_who(entry, spent.get(entry.key)) for entry in node.entries if entry.held_ns],
+        "ended": [{**_who(one, one.gpu_ms), "ended_ns": one.ended_ns} for one in ended],
         "whole": whole,
     }
     return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
 
 
-def _who(one: Entry | Ended) -> dict[str, Any]:
+def _who(one: Entry | Ended, gpu_ms: int | None) -> dict[str, Any]:
     return {
         "uid": one.uid,
         "namespace": one.namespace,
@@ -243,6 +244,7 @@ def _who(one: Entry | Ended) -> dict[str, Any]:
         "account": one.account,
         "seats": [{"uuid": s.device, "gpu_milli": s.gpu_milli, "memory_bytes": s.memory_bytes} for s in one.seats],
         "held_ns": one.held_ns,
+        "gpu_milliseconds": gpu_ms,
     }
 
 

@@ -32,6 +32,7 @@ from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.preparing import Preparing
 from gpupool.kubernetes.reported import SlotUse
 from gpupool.kubernetes.slots import HANDED_OUT
+from gpupool.kubernetes.spending import Spending
 from gpupool.kubernetes.watch import keep
 from gpupool.probes.contract import Machine, Probe
 
@@ -70,6 +71,7 @@ class NodeAgent:
         self._health = CardHealth(probe, machine, self._look)
         self._preparing, self._kubelet, self._places, self._slot_count = preparing, kubelet, places, slots
         self._ledger = _read_copy(places.state / "ledger.json", node)
+        self._spending = Spending(places.state / "spent.json", preparing.spent_ms)
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
         self._told: dict[str, Any] | None = None
@@ -231,10 +233,12 @@ class NodeAgent:
         with self._one:
             wanted = {entry.key for entry in self._ledger.entries if entry.state is not EntryState.DRAINING}
             left = False
-            for uid, container in [key for key in self._preparing.on_record() if key not in wanted]:
+            record = self._preparing.on_record()
+            for uid, container in record.keys() - wanted:
                 if runs(uid):
                     left = True
                     continue
+                self._spending.close((uid, container), record[uid, container])
                 self._preparing.undo(uid, container)
                 self._slots.pop((uid, container), None)
             return left
@@ -258,10 +262,12 @@ class NodeAgent:
     def _status(self) -> dict[str, Any]:
         with self._one:
             record = self._preparing.on_record()
+            spent = self._spending.so_far(record)
             used = [
-                SlotUse(uid, container, self._slots.get((uid, container), ""), generation)
-                for (uid, container), generation in sorted(record.items())
+                SlotUse(*key, self._slots.get(key, ""), generation, gpu_ms=spent.get(key))
+                for key, generation in sorted(record.items())
             ]
+            used += self._spending.over({entry.key for entry in self._ledger.entries}, record)
             observed = self._ledger.version
         return status_of(
             self._health.cards(), self._machine.topology, used, list(self._pods.values()), self._slot_count, observed

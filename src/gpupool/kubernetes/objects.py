@@ -165,6 +165,10 @@ class GpuNode:
     def with_entries(self, entries: Iterable[Entry]) -> GpuNode:
         return replace(self, entries=tuple(entries))
 
+    def spent(self) -> dict[tuple[str, str], int]:
+        """By container the GPU milliseconds that its agent told last, of those that something counts."""
+        return {use.key: use.gpu_ms for use in self.slots if use.gpu_ms is not None}
+
     def free(self) -> dict[str, Seat]:
         """By card what is left of it; less than nothing where more is held than there is."""
         left = {card.uuid: Seat(card.uuid, WHOLE, card.memory_bytes) for card in self.cards}

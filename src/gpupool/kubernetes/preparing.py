@@ -74,13 +74,20 @@ class Preparing:
 
     def usage(self, entry: Entry) -> Mapping[str, FenceDeviceUsage] | None:
         """By card what the entry's processes say; nothing yet before it is prepared, None where nothing counts it."""
-        name = allocation_of(*entry.key)
+        return self._counted(allocation_of(*entry.key), f"{entry.namespace}/{entry.pod}")
+
+    def spent_ms(self, uid: str, container: str) -> int | None:
+        """GPU milliseconds that its processes used so far, on all its cards; None where nothing counts it."""
+        found = self._counted(allocation_of(uid, container), f"pod {uid}")
+        return sum(one.gpu_ns for one in found.values()) // 10**6 if found else None
+
+    def _counted(self, name: str, who: str) -> Mapping[str, FenceDeviceUsage] | None:
         if (mechanism := registry.on_record(name, self._state_dir)) is None:
             return {}
         try:
             found = usage_of(name, self._state_dir) if mechanism.name == Fence.name else None
         except (FileNotFoundError, RegionDamaged) as problem:
-            log.warning("the usage of %s/%s is unknown: %s", entry.namespace, entry.pod, problem)
+            log.warning("the usage of %s is unknown: %s", who, problem)
             return None
         return None if found is None else found.totals()
 

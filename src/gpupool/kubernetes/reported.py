@@ -58,7 +58,8 @@ class Card:
 class SlotUse:
     """What the agent did for one container: the slot it came by, and the generation of the entry that it prepared.
 
-    `released`: nothing of the container runs on the cards any more.
+    `released`: nothing of the container runs on the cards any more. `gpu_ms`: GPU time that it has used, as far as that
+    was told; None where nothing counts it.
     """
 
     uid: str
@@ -66,10 +67,16 @@ class SlotUse:
     slot: str = ""
     generation: int = 0
     released: bool = False
+    gpu_ms: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.uid, self.container
 
     def to_json(self) -> dict[str, Any]:
         found = {"uid": self.uid, "container": self.container, "slot": self.slot, "generation": self.generation}
-        return {**found, "released": True} if self.released else found
+        spent = {} if self.gpu_ms is None else {"gpuMs": self.gpu_ms}
+        return {**found, **spent, **({"released": True} if self.released else {})}
 
     @classmethod
     def from_json(cls, read: Json) -> SlotUse:
@@ -79,6 +86,7 @@ class SlotUse:
             read.get("slot", ""),
             read.get("generation", 0),
             read.get("released", False),
+            read.get("gpuMs"),
         )
 
 

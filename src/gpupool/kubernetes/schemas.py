@@ -180,7 +180,7 @@ def _held() -> dict[str, Schema]:
 
 def _ended() -> Schema:
     held = _held()
-    return record({**held, "endedNs": whole()}, required=(*held, "endedNs"))
+    return record({**held, "endedNs": whole(), "gpuMs": whole()}, required=(*held, "endedNs"))
 
 
 def _entry() -> Schema:
@@ -244,6 +244,7 @@ def _slot() -> Schema:
             "slot": text(63),
             "generation": whole(),
             "released": {"type": "boolean"},
+            "gpuMs": {**whole(), "description": "GPU time that it has used, told every ten minutes and at its end"},
         },
         required=("uid", "container"),
     )

@@ -37,13 +37,14 @@ def stretches(node: GpuNode, entries: Sequence[Entry], now_ns: int) -> Stretches
     )
     going_on = {(entry.key, entry.held_ns) for entry in now}
     over = (entry for entry in node.entries if entry.held_ns and (entry.key, entry.held_ns) not in going_on)
-    return Stretches(now, untold(node) + tuple(over_at(entry, at_ns) for entry in over), at_ns)
+    spent = node.spent()
+    return Stretches(now, untold(node) + tuple(over_at(one, at_ns, spent.get(one.key)) for one in over), at_ns)
 
 
-def over_at(entry: Entry, at_ns: int) -> Ended:
-    """What was held until then."""
+def over_at(entry: Entry, at_ns: int, gpu_ms: int | None = None) -> Ended:
+    """What was held until then, and the GPU time used."""
     who = entry.uid, entry.namespace, entry.pod, entry.container
-    return Ended(*who, entry.seats, entry.tenant, entry.account, entry.held_ns, at_ns)
+    return Ended(*who, entry.seats, entry.tenant, entry.account, entry.held_ns, at_ns, gpu_ms)
 
 
 def untold(node: GpuNode) -> tuple[Ended, ...]:

@@ -7,8 +7,9 @@ again, in another order or by two meters changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -22,8 +23,9 @@ from gpupool.fleet.clusters import (
     write_cluster_node,
     write_held,
 )
+from gpupool.metering.samples import take_in
 from gpupool.metering.service import Metering
-from gpupool.metering.tables import cluster_holds, intervals
+from gpupool.metering.tables import cluster_holds, intervals, job_usage
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.clusters import owner_of
 from gpupool.wire.cluster import ClusterEnded, ClusterHeld, ClusterNodeIn, ClusterNodeOut, ClusterVersion
@@ -70,6 +72,7 @@ class ClusterBooks:
             numbers |= {key: found.id for key, found in known.items()}
             if newer is not None:
                 self._hold_again(write, known, body, cards)
+            _take_use(write, row.id, told, numbers)
             closed = self._close(write, row.id, body.held, body.ended, numbers, whole=body.whole)
             return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
 
@@ -154,6 +157,45 @@ def _at_once(write: Write, device_id: int, start_s: int, end_s: int) -> int:
     then = i.start_s < max(end_s, start_s + 1), sa.or_(i.end_s.is_(None), i.end_s > start_s)
     query = sa.select(sa.func.coalesce(sa.func.sum(i.memory_mib), 0)).where(i.device_id == device_id, *then)
     return int(write.execute(query).scalar_one())
+
+
+class _Used(NamedTuple):
+    """Who used something, as `take_in` asks it."""
+
+    id: int
+    tenant_id: int
+    project_id: int
+    user_id: int
+
+
+def _take_use(write: Write, node_id: int, told: Sequence[ClusterHeld], numbers: Mapping[Key, int]) -> None:
+    """What is new of containers' running sums. Of several stretches of one, each has what the earlier ones left."""
+    counted = [one for one in told if one.gpu_milliseconds is not None]
+    if not counted:
+        return
+    by_container = _used_before(write, node_id, {one.uid for one in counted})
+    owners, sums = [], {}
+    for one in sorted(counted, key=lambda one: one.held_ns):
+        stretches, key = by_container[one.uid, one.container], -numbers[_key(one)]
+        earlier = sum(used for began_ns, used in stretches.items() if began_ns < one.held_ns)
+        mine = max(0, (one.gpu_milliseconds or 0) - earlier)
+        stretches[one.held_ns] = max(mine, stretches.get(one.held_ns, 0))
+        owners.append(_Used(key, *owner_of(write, one.tenant, one.namespace, one.account)))
+        sums[key] = mine, None
+    take_in(write, owners, sums)
+
+
+def _used_before(write: Write, node_id: int, uids: Collection[str]) -> dict[tuple[str, str], dict[int, int]]:
+    """GPU milliseconds in the books: by pod and container, by the instant from which it was held."""
+    h, found = cluster_holds.c, defaultdict[tuple[str, str], dict[int, int]](dict)
+    query = (
+        sa.select(h.uid, h.container, h.held_ns, job_usage.c.gpu_milliseconds)
+        .join_from(cluster_holds, job_usage, job_usage.c.job_id == -h.id)
+        .where(h.node_id == node_id, h.uid.in_(uids), job_usage.c.gpu_milliseconds.is_not(None))
+    )
+    for row in write.execute(query):
+        found[row.uid, row.container][row.held_ns] = row.gpu_milliseconds
+    return found
 
 
 def _known(write: Write, node_id: int, told: list[ClusterHeld]) -> dict[Key, Any]:

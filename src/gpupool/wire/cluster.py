@@ -26,6 +26,9 @@ class ClusterHeld(Wire):
     account: str = Field("", max_length=253, description="the pod's service account; empty: unknown")
     seats: list[ClusterSeat] = Field(min_length=1, max_length=128)
     held_ns: int = Field(ge=1, le=BIG)
+    gpu_milliseconds: int | None = Field(
+        None, ge=0, le=BIG, description="GPU time that the container used since it began; null: nobody counts it"
+    )
 
 
 class ClusterEnded(ClusterHeld):

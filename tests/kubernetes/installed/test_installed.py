@@ -16,6 +16,7 @@ from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import Settings
 from tests.support.cluster.directory import ClusterError
+from tests.support.cluster.images import Image
 from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.node import NAME, RealNode
 from tests.support.cluster.pods import has_ended, pod
@@ -23,6 +24,7 @@ from tests.support.cluster.session import session_cluster
 from tests.support.cluster_books import Books
 from tests.support.kube_people import People, cluster_admin
 from tests.support.product_image import CannotBuildError, image
+from tests.support.programs_in_images import PLACE, image_of
 
 pytestmark = pytest.mark.root
 
@@ -34,6 +36,9 @@ SHARE = {names.GPU_MILLI: "300", names.MEMORY: "8Gi"}
 SHARE_FILE = "/run/gpupool/share/share.json"
 GPUS = f"{names.GROUP}/gpus"
 LIMIT_SECONDS = 240
+PROGRAM = Path(__file__).parents[1] / "node" / "takes_memory.c"
+FILLS = 200
+"""Of 64 MiB each: some milliseconds of a simulated L40S."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +76,13 @@ def books(cluster: Cluster, node: RealNode, tmp_path_factory: pytest.TempPathFac
         admin.create(f"/api/v1/namespaces/{SPACE}/secrets", secret)
         admin.close()
         yield made
+
+
+@pytest.fixture(scope="module")
+def program(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Image:
+    made = image_of(PROGRAM, tmp_path_factory.mktemp("program"))
+    node.containerd.load(made)
+    return made
 
 
 def values(cluster: Cluster, node: RealNode, books: Books, place: Path) -> Path:
@@ -133,7 +145,7 @@ def create(admin: Api, name: str, limits: dict[str, str], command: tuple[str, ..
 
 
 def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behind(
-    cluster: Cluster, node: RealNode, books: Books, tmp_path: Path
+    cluster: Cluster, node: RealNode, books: Books, program: Image, tmp_path: Path
 ) -> None:
     admin = cluster.admin()
     file = values(cluster, node, books, tmp_path)
@@ -159,6 +171,19 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
     report = books.pool.json("report", "--by", "job,project")
     (row,) = [row for row in report["rows"] if row["job_name"] == "default/share"]
     assert (row["project"], row["card_milliseconds"], report["closes"]) == ("default", held, True)
+    assert (over["gpuMs"], row["delivered_gpu_milliseconds"]) == (0, 0)
+    busy_pod = pod("busy", command=(PLACE, "64", "1", str(FILLS)), limits=SHARE)
+    busy_pod["spec"]["containers"][0]["image"] = program.name
+    admin.create(PODS, busy_pod)
+    assert until(admin, f"{PODS}/busy", has_ended)["status"]["phase"] == "Succeeded"
+
+    def busy() -> list[Object]:
+        report = books.pool.json("report", "--by", "job")
+        return [row for row in report["rows"] if row["job_name"] == "default/busy"]
+
+    until(admin, f"{ledger.NODES}/{NAME}", lambda _: any(row["delivered_gpu_milliseconds"] for row in busy()))
+    (row,) = busy()
+    assert row["delivered_gpu_milliseconds"] >= FILLS
 
     create(admin, "never", {GPUS: "1"}, ("/bin/true",), nodeSelector={"card": "of-another-kind"})
     assert admin.get(f"{PODS}/never")["spec"]["schedulingGates"]

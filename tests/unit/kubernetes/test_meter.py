@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.meter import NS, Page, left_behind, statement
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.reported import SlotUse
+from gpupool.model.allocation import Seat
+from gpupool.wire.cluster import ClusterNodeIn
 
 
 def age(said: dict[str, int]) -> tuple[int, int]:
     """By which a server tells the newer of two statements."""
     return said["born_ns"], said["generation"]
+
+
+def test_a_statement_has_what_containers_used_where_something_counts_it() -> None:
+    held = Entry("u", "space", "a", "main", (Seat("GPU-0", 300, 1 << 30),), "team", held_ns=5)
+    entries = [replace(held, container=name) for name in ("main", "helper")]
+    over = Ended("v", "space", "b", "main", held.seats, "team", "", 3, 4, 1700)
+    node = GpuNode("n", entries=tuple(entries), slots=(SlotUse("u", "main", gpu_ms=0), SlotUse("u", "helper")))
+    said = ClusterNodeIn.model_validate(statement(node, 1, [over]))
+    assert [one.gpu_milliseconds for one in said.held] == [0, None]
+    assert [one.gpu_milliseconds for one in said.ended] == [1700]
 
 
 def test_what_is_left_in_pages_is_newer_than_a_ledger_that_was_made_in_the_same_second() -> None:

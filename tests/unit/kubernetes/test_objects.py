@@ -53,9 +53,13 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(ENTRY.to_json(), schema("spec.allocations.[]"))
     ended = over_at(ENTRY, 9)
     check(ended.to_json(), schema("spec.ended.[]"))
-    assert Ended.from_json(ended.to_json()) == ended
+    counted = over_at(ENTRY, 9, 0)
+    check(counted.to_json(), schema("spec.ended.[]"))
+    assert (Ended.from_json(ended.to_json()), Ended.from_json(counted.to_json())) == (ended, counted)
     check(Card("GPU-0", 0, "L40S", 1, "NVIDIA L40S", Health.OK, "fine", True).to_json(), schema("status.cards.[]"))
-    check(SlotUse("u1", "main", "s1", 3, True).to_json(), schema("status.slots.[]"))
+    for use in (SlotUse("u1", "main", "s1", 3, True, 0), SlotUse("u1", "main")):
+        check(use.to_json(), schema("status.slots.[]"))
+        assert SlotUse.from_json(use.to_json()) == use
     rule = Nearby("zone", Selector((("app", "In", ("x",)),)), ("team",), Selector())
     others = Others(1, 2, 3, (Port(80),), (("ephemeral-storage", 1),), (rule,))
     check(others.to_json(), schema("status.others"))

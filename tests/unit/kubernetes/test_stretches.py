@@ -16,6 +16,7 @@ from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.journal import page, read_page
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.kubernetes.stretches import MOST_ENDED, over_at, stretches
 from gpupool.model.allocation import Seat
 
@@ -53,6 +54,14 @@ def test_another_size_or_tenant_ends_one_stretch_and_begins_the_next(change: dic
         8 * S,
         8 * S,
     )
+
+
+def test_what_ended_has_what_its_agent_told_last_of_its_use() -> None:
+    node = after(GpuNode("n"), [entry("a"), entry("b"), entry("c")], 5 * S)
+    node = replace(node, slots=(SlotUse("a", "main", released=True, gpu_ms=0), SlotUse("b", "main", gpu_ms=1700)))
+    node = replace(node, slots=(*node.slots, SlotUse("c", "main")))
+    ended = {one.uid: one.gpu_ms for one in after(node, [], 9 * S).ended}
+    assert ended == {"a": 0, "b": 1700, "c": None}
 
 
 def test_a_leader_whose_clock_is_behind_goes_on_from_the_ledgers() -> None:

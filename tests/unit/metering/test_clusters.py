@@ -102,6 +102,34 @@ def test_what_ended_before_it_was_held_again_is_not_counted_again(any_pool: Pool
     assert seconds(any_pool) == 20
 
 
+def delivered(pool: Pool) -> dict[str, int | None]:
+    return {row.job or "": row.delivered_gpu_milliseconds for row in rows(pool, "job")}
+
+
+def test_what_containers_used_is_beside_what_they_held_and_counted_once(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    for used in (400, 400, 1000, 900):
+        tell(any_pool, 1, held=[{**held("a", 5), "gpu_milliseconds": used}, held("b", 5, card=1)])
+    assert delivered(any_pool) == {"a": 1000, "b": None}
+    ended = {**held("a", 5, ended_s=50), "gpu_milliseconds": 1300}
+    for _ in range(2):
+        tell(any_pool, 2, held=[held("b", 5, card=1)], ended=[ended])
+    assert delivered(any_pool) == {"a": 1300, "b": None}
+    assert [row.delivered_gpu_milliseconds for row in rows(any_pool, "tenant", "project", "user")] == [1300]
+
+
+def test_each_stretch_of_a_container_has_its_own_part_of_what_it_used(any_pool: Pool) -> None:
+    """Its tenant changes while it runs, and its sum goes on."""
+    any_pool.time.forward(60)
+    first = {**held("a", 5, ended_s=20), "gpu_milliseconds": 700}
+    then = {**held("a", 20, ended_s=40), "tenant": "other", "gpu_milliseconds": 900}
+    last = {**held("a", 40), "gpu_milliseconds": 1500}
+    for _ in range(2):
+        tell(any_pool, 3, held=[last], ended=[then, first])
+    found = {row.tenant: row.delivered_gpu_milliseconds for row in rows(any_pool, "tenant")}
+    assert found == {"team": 700 + 600, "other": 200}
+
+
 def test_a_part_of_what_ended_ends_nothing_else(any_pool: Pool) -> None:
     any_pool.time.forward(60)
     tell(any_pool, 1, held=[held("a", 5), held("b", 7)])

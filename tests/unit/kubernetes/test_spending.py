@@ -1,0 +1,57 @@
+"""What containers used is told now and then, and at their end for good, also by the next agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpupool.kubernetes.reported import SlotUse
+from gpupool.kubernetes.spending import TOLD_SECONDS, Key, Spending
+
+A, B = ("a", "main"), ("b", "main")
+
+
+class Node:
+    """What its fences say, and its clock."""
+
+    def __init__(self, place: Path) -> None:
+        self.used: dict[Key, int] = {A: 70}
+        self.looks, self.at, self._file = 0, 5.0, place / "spent.json"
+
+    def look(self, uid: str, container: str) -> int | None:
+        self.looks += 1
+        return self.used.get((uid, container))
+
+    def agent(self) -> Spending:
+        return Spending(self._file, self.look, lambda: self.at)
+
+
+def test_what_goes_on_is_looked_at_every_ten_minutes_and_told_the_same_meanwhile(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    agent = node.agent()
+    assert (agent.so_far([A, B]), node.looks) == ({}, 0)
+    node.at += TOLD_SECONDS
+    assert (agent.so_far([A, B]), node.looks) == ({A: 70}, 2), "nobody counts b: that is unknown, not 0"
+    node.used[A] = 90
+    assert (agent.so_far([A, B]), node.looks) == ({A: 70}, 2)
+    node.at += TOLD_SECONDS
+    assert agent.so_far([A, B]) == {A: 90}
+
+
+def test_what_was_used_at_the_end_is_told_until_the_ledger_has_let_go_also_by_the_next_agent(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    first = node.agent()
+    first.close(A, 4)
+    first.close(B, 5)
+    told = SlotUse("a", "main", generation=4, released=True, gpu_ms=70)
+    assert first.over({A, B}, prepared=()) == [told]
+    assert first.over({A, B}, prepared=[A]) == [], "it was killed before it was undone: the record says more"
+    node.used[A] = 0
+    then = node.agent()
+    assert then.over({A, B}, prepared=()) == [told]
+    assert then.over({B}, prepared=()) == []
+    assert node.agent().over({A, B}, prepared=()) == []
+
+
+def test_a_file_that_cannot_be_read_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "spent.json").write_text('[{"uid": "a"')
+    assert Node(tmp_path).agent().over({A}, prepared=()) == []
