@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -232,6 +234,7 @@ class Programs:
     python: Path
     home: Path
     pool: FakePool
+    _started: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -243,7 +246,13 @@ class Programs:
         argv = [str(program), *(shlex.split(words) if isinstance(words, str) else words)]
         known: dict[str, Any] = {"cwd": self.home, "env": self.environment, "stdin": subprocess.DEVNULL}
         known |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(argv, **(known | settings))
+        process = subprocess.Popen(argv, **(known | settings))
+        self._started.put(process.pid)
+        return process
+
+    def send(self, number: signal.Signals) -> None:
+        """To the first that was started and had none: it may ask the pool before we know its number."""
+        os.kill(self._started.get(timeout=SECONDS), number)
 
     def run(self, program: Path, words: str | Sequence[str], *answers: Answer, **settings: Any) -> Outcome:
         self.pool.play(*answers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import signal
 import time
@@ -134,7 +133,7 @@ def test_stopping_the_client_stops_the_program_and_going_on_continues_it(program
 
 def test_ctrl_c_after_the_end_stops_the_job_at_the_pool(programs: Programs, jobs: Jobs) -> None:
     def interrupt() -> bytes:
-        os.kill(process.pid, signal.SIGINT)
+        programs.send(signal.SIGINT)
         with contextlib.suppress(AssertionError):
             programs.pool.await_asked(3)
         return b""

@@ -399,7 +399,7 @@ def test_a_pool_that_answers_unavailable_while_a_job_waits_is_asked_again(progra
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: signal.Signals) -> None:
     def interrupt() -> bytes:
-        os.kill(process.pid, number)
+        programs.send(number)
         with contextlib.suppress(AssertionError):
             programs.pool.await_asked(3)
         return HANG_UP
@@ -419,7 +419,7 @@ def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: 
 
 def test_a_signal_before_the_pool_has_answered_stops_the_job_too(programs: Programs) -> None:
     def interrupt() -> bytes:
-        os.kill(process.pid, signal.SIGINT)
+        programs.send(signal.SIGINT)
         programs.pool.await_asked(2)
         return HANG_UP
 
@@ -438,7 +438,7 @@ def test_a_signal_before_the_pool_has_answered_stops_the_job_too(programs: Progr
 
 def test_a_signal_that_was_ignored_stays_ignored(programs: Programs) -> None:
     def hang_up_on_it() -> bytes:
-        os.kill(process.pid, signal.SIGHUP)
+        programs.send(signal.SIGHUP)
         return http(ended(generation=4), 200)
 
     programs.pool.play(http(first(job())), hang_up_on_it)
