@@ -211,6 +211,7 @@ class Load:
             [*words, "--tenant", chance.choice(TENANTS), "--", *argv],
             env=environment(FAULT_POOL=str(self._pool.paths.root)), cwd="/",
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
         )  # fmt: skip
 
     def _some_job(self, api: Api, chance: random.Random) -> dict[str, Any] | None:
@@ -231,6 +232,11 @@ class Load:
     def _look(self, api: Api, chance: random.Random) -> None:
         path = chance.choice(("devices", "usage", "report", "tenants"))
         answer_of(api, "GET", path)
+
+
+def _hear_ctrl_c() -> None:
+    """Whoever started us in the background had us ignore it, and what is ignored stays so from parent to child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def stop(api: Api, truth: Truth, job: str, grace_seconds: int) -> None:
