@@ -100,7 +100,7 @@ def take(
     found = _allocations(write, agent, {report.allocation for report in reports})
     release: dict[int, int] = {}
     for report in reports:
-        # A second report on one allocation must see what the first has changed.
+        # A report must see what those before it have changed: of its own allocation, and of its gang.
         row = found.pop(report.allocation, None) or _allocations(write, agent, {report.allocation}).get(
             report.allocation
         )
@@ -121,6 +121,8 @@ def take(
             release[row.allocation_id] = row.tenant_id
             told.returned.append(row.job)
             _ended(write, row, report, told)
+            if row.gang_id is not None:
+                found = {name: one for name, one in found.items() if one.gang_id != row.gang_id}
     told.granted = give_back(write, metering, fleet, release, told.returned)
     metering.begin_anew(write, list(told.rerun))
     if again := [job for job in told.returned if job not in told.ended]:

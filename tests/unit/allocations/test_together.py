@@ -11,7 +11,7 @@ from gpupool.allocations.tables import allocations, jobs
 from gpupool.base.errors import BadOption, GpupoolError, NotFound, WrongState
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
-from gpupool.wire.fleet import WorkOut
+from gpupool.wire.fleet import ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import GroupIn, RoleIn, ShapeIn, WithinIn
 from tests.support.house import House
 
@@ -181,6 +181,35 @@ def test_a_member_that_never_started_takes_the_gang_back_to_wait_as_a_whole(hous
     house.allocations.placer.run_once()
     assert {item.want for item in house.work()} == {"run"}
     assert len(house.work()) == 3
+
+
+@pytest.mark.parametrize(
+    ("end", "after"),
+    [
+        ({"state": "ended", "exit_code": 3}, {"0": "failed", "1": "stopped", "2": "stopped"}),
+        ({"state": "not_started"}, {"0": "pending", "1": "pending", "2": "pending"}),
+    ],
+)
+@pytest.mark.parametrize("word", ["prepared", "running"])
+def test_who_is_stopped_with_its_gang_stays_so_whatever_is_told_of_it_in_one_breath(
+    house: House, word: str, end: dict[str, Any], after: dict[str, str]
+) -> None:
+    """The node was asked to prepare both, and tells of both together."""
+    gang(house)
+    first, second, third = work(house)
+    told = [
+        ReportIn(allocation=first.allocation, generation=first.generation, **end),
+        *(
+            ReportIn(allocation=one.allocation, generation=one.generation, state=word, started_ns=5)
+            for one in (second, third)
+        ),
+    ]
+    house.allocations.agents.reports("node-1", ReportsIn(reports=told))
+    assert [item.want for item in house.work()] == ["stop", "stop"]
+    for item in house.work():
+        house.report(item, "ended", reason="stopped", signal=15)
+    assert states(house) == after
+    assert held(house) == 0
 
 
 def test_a_lost_member_ends_the_gang_unless_it_may_start_again(house: House) -> None:
