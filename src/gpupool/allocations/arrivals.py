@@ -72,4 +72,4 @@ def _tell(write: Write, submission: Submission, key: int, why: str) -> Submitted
 
 def _submitted(connection: sa.Connection, submission: Submission, key: int, why: job_view.Why) -> SubmittedOut:
     first = job_view.one(connection, key, why)
-    return SubmittedOut(first=first, array=submission.array, count=len(submission.public_ids))
+    return SubmittedOut(first=first, array=first.array, count=len(submission.public_ids))

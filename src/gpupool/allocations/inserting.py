@@ -27,7 +27,7 @@ _TAKEN = sa.union_all(*(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name
 
 def insert(write: Write, submission: Submission, project_id: int) -> int:
     """Write the claims, their jobs and how to launch them; the first job's key. Raises NameTaken and leaves nothing."""
-    _check_names_free(write, submission)
+    submission = _by_a_free_name(write, submission)
     owner = {"tenant_id": submission.tenant_id, "project_id": project_id, "user_id": submission.user_id}
     gang_id = None if submission.gang is None else _insert_gang(write, submission, submission.gang)
     rows, specs = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -101,11 +101,15 @@ def _job(write: Write, submission: Submission, part: Part, number: int) -> dict[
     }
 
 
-def _check_names_free(write: Write, submission: Submission) -> None:
+def _by_a_free_name(write: Write, submission: Submission) -> Submission:
+    """One name is one live job. Nobody is refused for a name that we have made."""
     name = submission.array or submission.names[0]
     taken = write.execute(_TAKEN, {"tenant": submission.tenant_id, "wanted": name}).first()
-    if taken is not None:
-        raise NameTaken(
-            f"a job named {name} is {taken.state} already ({taken.public_id})",
-            hint=f"choose another --name, or end it with  gpupool stop {name}",
-        )
+    if taken is None:
+        return submission
+    if submission.spare_name is not None:
+        return submission.called(submission.spare_name)
+    raise NameTaken(
+        f"a job named {name} is {taken.state} already ({taken.public_id})",
+        hint=f"choose another --name, or end it with  gpupool stop {name}",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -44,6 +44,10 @@ _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.TOPOLOGY: GangTooLarge,
 }
 
+SHORT, LONG = 4, 9
+"""Letters of a job's id in a name that we make: enough to read, and so many that no two jobs have the same. All ten
+would make an id of it where the command is one letter."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -78,6 +82,14 @@ class Submission:
     requeue: bool = False
     reservation: str | None = None
     gang: Gang | None = None
+    spare_name: str | None = None
+    """Instead of the name, which was made here, where a live job has it already."""
+
+    def called(self, name: str) -> Submission:
+        """The same by that name."""
+        if self.array is None:
+            return replace(self, names=(name,))
+        return replace(self, array=name, names=tuple(f"{name}.{n}" for n in range(len(self.names))))
 
     @property
     def shape(self) -> Shape:
@@ -120,7 +132,8 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     if body.reservation is not None:
         mirror.check_reservation(body.reservation, tenant.name)
     count = len(public_ids)
-    name = check_name(body.name, "job name") if body.name else _name_from(parts[0].command[0], public_ids[0])
+    made = None if body.name else partial(_name_from, parts[0].command[0], public_ids[0])
+    name = made(SHORT) if made else check_name(body.name or "", "job name")
     many = body.array is not None or group is not None
     return Submission(
         tenant_id=tenant.id,
@@ -140,6 +153,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         requeue=body.requeue,
         reservation=body.reservation,
         gang=gang,
+        spare_name=made(LONG) if made else None,
     )
 
 
@@ -228,7 +242,7 @@ def refuse_any(rejection: Rejection | None) -> None:
     raise error(rejection.sentence, hint=hint, cards=numbers)
 
 
-def _name_from(command: str, public_id: str) -> str:
+def _name_from(command: str, public_id: str, letters: int) -> str:
     """A name from the command's file name and the end of the id: `python-x7q2`."""
     base = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in command.rsplit("/", 1)[-1])
-    return check_name(f"{base.strip('._-')[:50] or 'job'}-{public_id[-4:]}")
+    return check_name(f"{base.strip('._-')[:50] or 'job'}-{public_id[-letters:]}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 import sqlalchemy as sa
 
-from gpupool.allocations import progress
+from gpupool.allocations import intake, progress
 from gpupool.allocations.notes import CardNote
 from gpupool.allocations.reading import Filter
 from gpupool.allocations.tables import launches
@@ -202,6 +202,14 @@ def test_a_live_jobs_name_is_taken_and_free_again_when_it_ended(house: House) ->
         house.submit(name="a")
     house.finish("a")
     assert house.submit(name="a").state == "starting"
+
+
+def test_nobody_is_refused_for_a_name_that_the_pool_has_made(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = iter(["j-aaaaaa4444", "j-bbbbbb4444", "j-cccccc4444", "j-dddddd4445"])
+    monkeypatch.setattr(intake, "new_id", lambda _kind: next(ids))
+    assert (house.submit().name, house.submit().name) == ("true-4444", "true-bbbbb4444")
+    first = house.submit(array=2)
+    assert (first.name, first.array) == ("true-ccccc4444.0", "true-ccccc4444")
 
 
 def test_stopping_a_waiting_job_ends_it_at_once(house: House) -> None:
