@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpupool.kubernetes import names
-from tests.support.cluster.api import Api, Object
+from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.images import SHELL
 from tests.support.cluster_pool import ClusterPool, NodeParts, fresh
 from tests.support.identity_rounds import SHARE, round_of_pods
@@ -16,9 +16,12 @@ from tests.support.kube_builders import asking, pod
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("cards_come_back")]
 
 
-def told(admin: Api, pods_path: str, name: str, container: str = "main") -> Object:
-    """What the container saw of its share."""
-    found: Object = json.loads(admin.text(f"{pods_path}/{name}/log?container={container}"))
+def told(admin: Api, pods_path: str, name: str) -> Object | None:
+    """What the container saw of its share; None while it has not said all of it: it is started again and again."""
+    try:
+        found: Object = json.loads(admin.text(f"{pods_path}/{name}/log?container=main"))
+    except (json.JSONDecodeError, RefusedError):
+        return None
     return found
 
 
@@ -51,7 +54,7 @@ def test_a_restarted_container_has_its_cards_again_also_after_agent_and_plugin_w
     parts.start_agent()
     parts.start_plugin()
     admin.until(f"{pods_path}/again", lambda p: restarts(p) > before, 90)
-    (card,) = told(admin, pods_path, "again")["devices"]
+    (card,) = pool.until(lambda: told(admin, pods_path, "again"), "all that it saw")["devices"]
     assert card["uuid"] in admin.get(f"{pods_path}/again")["metadata"]["annotations"][names.PLACED]
 
 
