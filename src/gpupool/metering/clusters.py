@@ -169,20 +169,30 @@ class _Used(NamedTuple):
 
 
 def _take_use(write: Write, node_id: int, told: Sequence[ClusterHeld], numbers: Mapping[Key, int]) -> None:
-    """What is new of containers' running sums. Of several stretches of one, each has what the earlier ones left."""
-    counted = [one for one in told if one.gpu_milliseconds is not None]
-    if not counted:
+    """What is new of containers' running sums. Of several stretches of one, each has what the earlier ones left.
+
+    One that ended while it was told is among both, held and ended: of these the end says more.
+    """
+    last = {
+        _key(one): (one.gpu_milliseconds, one) for one in sorted(told, key=_used) if one.gpu_milliseconds is not None
+    }
+    if not last:
         return
-    by_container = _used_before(write, node_id, {one.uid for one in counted})
+    by_container = _used_before(write, node_id, {uid for uid, _, _ in last})
     owners, sums = [], {}
-    for one in sorted(counted, key=lambda one: one.held_ns):
-        stretches, key = by_container[one.uid, one.container], -numbers[_key(one)]
-        earlier = sum(used for began_ns, used in stretches.items() if began_ns < one.held_ns)
-        mine = max(0, (one.gpu_milliseconds or 0) - earlier)
-        stretches[one.held_ns] = max(mine, stretches.get(one.held_ns, 0))
-        owners.append(_Used(key, *owner_of(write, one.tenant, one.namespace, one.account)))
-        sums[key] = mine, None
+    for key in sorted(last, key=lambda key: key[2]):
+        uid, container, held_ns = key
+        (used, one), stretches, number = last[key], by_container[uid, container], -numbers[key]
+        earlier = sum(spent for began_ns, spent in stretches.items() if began_ns < held_ns)
+        mine = max(0, used - earlier)
+        stretches[held_ns] = max(mine, stretches.get(held_ns, 0))
+        owners.append(_Used(number, *owner_of(write, one.tenant, one.namespace, one.account)))
+        sums[number] = mine, None
     take_in(write, owners, sums)
+
+
+def _used(one: ClusterHeld) -> int:
+    return one.gpu_milliseconds or 0
 
 
 def _used_before(write: Write, node_id: int, uids: Collection[str]) -> dict[tuple[str, str], dict[int, int]]:

@@ -118,6 +118,17 @@ def test_what_containers_used_is_beside_what_they_held_and_counted_once(any_pool
     assert [row.delivered_gpu_milliseconds for row in rows(any_pool, "tenant", "project", "user")] == [1300]
 
 
+def test_what_a_page_says_has_ended_and_an_older_ledger_still_held_is_counted_once(any_pool: Pool) -> None:
+    """The meter reads the journal after the ledgers: what ended between the two is in both."""
+    any_pool.time.forward(60)
+    still = {**held("a", 5), "gpu_milliseconds": 400}
+    over = {**held("a", 5, ended_s=50), "gpu_milliseconds": 1300}
+    for _ in range(2):
+        tell(any_pool, 1, held=[still], ended=[over], whole=False)
+    assert delivered(any_pool) == {"a": 1300}
+    assert seconds(any_pool) == 45
+
+
 def test_each_stretch_of_a_container_has_its_own_part_of_what_it_used(any_pool: Pool) -> None:
     """Its tenant changes while it runs, and its sum goes on."""
     any_pool.time.forward(60)
