@@ -13,6 +13,8 @@ from gpupool.kubernetes.needs import Nearby, Port
 from gpupool.model.device import Health
 
 Json = Mapping[str, Any]
+MOST_MS = 1 << 48
+"""Of GPU time that one container is said to have used: its processes could write any number into their usage page."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gpupool.base.errors import BadOption
 from gpupool.kubernetes import settings
 from gpupool.kubernetes.objects import EntryState, Mode
+from gpupool.kubernetes.reported import MOST_MS
 from gpupool.kubernetes.reservation_schema import reservation
 from gpupool.kubernetes.schema_words import Schema, condition, definition, listed, quantity, record, text, whole, words
 from gpupool.model.claim import Sharing
@@ -180,7 +181,7 @@ def _held() -> dict[str, Schema]:
 
 def _ended() -> Schema:
     held = _held()
-    return record({**held, "endedNs": whole(), "gpuMs": whole()}, required=(*held, "endedNs"))
+    return record({**held, "endedNs": whole(), "gpuMs": whole(MOST_MS)}, required=(*held, "endedNs"))
 
 
 def _entry() -> Schema:
@@ -244,7 +245,7 @@ def _slot() -> Schema:
             "slot": text(63),
             "generation": whole(),
             "released": {"type": "boolean"},
-            "gpuMs": {**whole(), "description": "GPU time that it has used, told every ten minutes and at its end"},
+            "gpuMs": {**whole(MOST_MS), "description": "GPU time it has used, told every ten minutes and at its end"},
         },
         required=("uid", "container"),
     )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from gpupool.kubernetes.reported import SlotUse
+from gpupool.kubernetes.reported import MOST_MS, SlotUse
 
 TOLD_SECONDS = 600.0
 """Each time is a write of the node's status, where anything was used since."""
@@ -33,13 +33,15 @@ class Spending:
         """Of those that are prepared, as it is to be told now."""
         if self._seconds() >= self._next:
             self._next = self._seconds() + TOLD_SECONDS
-            self._told = {key: spent for key in prepared if (spent := self._look(*key)) is not None}
+            looked = {key: self._look(*key) for key in prepared}
+            self._told = {key: min(spent, MOST_MS) for key, spent in looked.items() if spent is not None}
         return self._told
 
     def close(self, key: Key, generation: int) -> None:
         """What was prepared for it is undone next. Twice is once."""
         spent = self._look(*key)
         if spent is not None:
+            spent = min(spent, MOST_MS)
             self._over[key] = SlotUse(*key, generation=generation, released=True, gpu_ms=spent)
             self._write()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpupool.kubernetes.reported import SlotUse
+from gpupool.kubernetes.reported import MOST_MS, SlotUse
 from gpupool.kubernetes.spending import TOLD_SECONDS, Key, Spending
 
 A, B = ("a", "main"), ("b", "main")
@@ -50,6 +50,15 @@ def test_what_was_used_at_the_end_is_told_until_the_ledger_has_let_go_also_by_th
     assert then.over({A, B}, prepared=()) == [told]
     assert then.over({B}, prepared=()) == []
     assert node.agent().over({A, B}, prepared=()) == []
+
+
+def test_what_a_tenant_writes_into_its_usage_page_is_never_more_than_may_be_told(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.used[A] = 1 << 62
+    agent = node.agent()
+    node.at += TOLD_SECONDS
+    agent.close(A, 1)
+    assert (agent.so_far([A])[A], agent.over({A}, prepared=())[0].gpu_ms) == (MOST_MS, MOST_MS)
 
 
 def test_a_file_that_cannot_be_read_is_no_reason_to_stop(tmp_path: Path) -> None:
