@@ -6,7 +6,7 @@ freeing gives back last, so whatever one of the two readings covers is accounted
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -21,9 +21,6 @@ CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
 large frameworks bring some hundred MiB of code, and load it when a kernel is first used."""
 FIRST_GENERATION: Final = 2
 """Of a limits page that was never changed."""
-TIME_TOLERANCE_NS: Final = 400_000_000
-TIME_TOLERANCE_PART: Final = 2
-"""Measured time follows what ran by a batch, and misses what no event stood beside; beyond half it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +161,6 @@ def _of_card(
         elif extra[one.pid] > tolerance:
             text = f"process {one.pid} holds {extra[one.pid] // MIB} MiB of card {uuid} that its ledger does not know"
             yield Finding("memory", text, one.pid)
-        elif (more := _time_beyond(one, uuid, slots)) > 0:
-            text = f"process {one.pid} had {more // 1_000_000} ms of card {uuid} that its ledger does not know"
-            yield Finding("time", text, one.pid)
 
 
 def _slots(one: CardProcess, usage: FenceUsage) -> list[FenceProcess]:
@@ -176,14 +170,6 @@ def _slots(one: CardProcess, usage: FenceUsage) -> list[FenceProcess]:
 def _beyond(one: CardProcess, uuid: str, before: FenceUsage, after: FenceUsage) -> int:
     known = (sum(_used(slot, uuid).reserved_bytes for slot in _slots(one, usage)) for usage in (before, after))
     return one.memory_bytes - max(known)
-
-
-def _time_beyond(one: CardProcess, uuid: str, slots: Sequence[FenceProcess]) -> int:
-    if one.gpu_ns is None or not any(_used(slot, uuid).launches for slot in slots):
-        return 0  # nothing was measured of it, so there is nothing to compare
-    known = max(_used(slot, uuid).gpu_ns + _used(slot, uuid).inflight_ns for slot in slots)
-    tolerance = max(TIME_TOLERANCE_NS, one.gpu_ns // TIME_TOLERANCE_PART)
-    return one.gpu_ns - known if one.gpu_ns - known > tolerance else 0
 
 
 def _used(slot: FenceProcess, uuid: str) -> FenceDeviceUsage:

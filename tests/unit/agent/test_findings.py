@@ -70,10 +70,10 @@ def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:
     assert "its share is 1000 MiB" in finding.text
 
 
-@pytest.mark.parametrize(("gpu_ms", "found"), [(1000, False), (1400, False), (2000, False), (2003, True), (9000, True)])
-def test_time_that_was_never_measured_is_found_beyond_what_a_batch_may_lag(gpu_ms: int, found: bool) -> None:
-    result = compare(LIMITS, ledger(p10=1), ledger(p10=1), {CARD: [on_card(10, 1, gpu_ms * 10**6)]})
-    assert [finding.kind for finding in result.findings] == (["time"] if found else [])
+def test_time_beyond_the_ledger_of_one_process_is_no_finding() -> None:
+    """The ledger predicts before it measures, so an honest program with uneven kernels differs by any factor."""
+    busy = [on_card(10, 1, 9_000 * 10**6)]
+    assert compare(LIMITS, ledger(p10=1), ledger(p10=1), {CARD: busy}).findings == ()
 
 
 def limits(mib: int, generation: int = 2) -> Limits:
