@@ -61,6 +61,11 @@ def test_a_pool_behind_tls_is_reached_only_with_its_certificate_and_a_token(tmp_
         pool.environ.pop("GPUPOOL_STATE_DIR")
         pool.do("login", url, "--ca-file", str(cert), "--token-file", str(tmp_path / "token"))
         assert pool.json("whoami")["local"] is False
+        pool.environ["GPUPOOL_STATE_DIR"] = str(pool.state_dir)
+        pool.do("down")
+        assert url in pool.up(), "a start without options listened on something weaker"
+        with Api(ClientSettings(url=url, ca_file=str(cert), token=token)) as api:
+            assert api.request("GET", "whoami")["local"] is False
     finally:
         pool.environ["GPUPOOL_STATE_DIR"] = str(tmp_path / "pool")
         pool.do("down", "--purge", "--yes")

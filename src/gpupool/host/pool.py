@@ -11,6 +11,8 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -84,9 +86,9 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    marker = _marker(state.open(), options)
+    marker = marker_for(state.open(), options)
     cards = find_cards(marker, state.paths)
-    listeners = _listeners(state.paths, marker, options)
+    listeners = _listeners(state.paths, marker)
     state.write(marker)
     services = _open(state.paths, marker)
     if not marker.begun:
@@ -99,7 +101,7 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
         services.store.engine.dispose()
 
 
-def _marker(known: Marker | None, options: Options) -> Marker:
+def marker_for(known: Marker | None, options: Options) -> Marker:
     """How this pool starts: as before, unless the options say otherwise."""
     if known is None:
         known = Marker(pool_id=new_id("p"), sim=options.sim)
@@ -114,22 +116,41 @@ def _marker(known: Marker | None, options: Options) -> Marker:
         node_name=options.node_name or known.node_name,
         store=options.store or known.store,
         fence_reaction=options.fence_reaction or known.fence_reaction,
-        listeners=options.listen or known.listeners,
+        **_doors(known, options),
         labels=options.label or known.labels,
         pid=os.getpid(),
     )
 
 
-def _listeners(paths: PoolPaths, marker: Marker, options: Options) -> list[Listener]:
+def _doors(known: Marker, options: Options) -> dict[str, Any]:
+    """Where a start listens and behind what: as before unless said, and never weaker unless that is said aloud.
+
+    A certificate goes on also for new listeners; leave to speak plain HTTP holds for the listeners it was given for.
+    """
+    cert, key = known.tls_cert, known.tls_key
+    if options.tls_cert or options.tls_key:
+        cert = str(options.tls_cert) if options.tls_cert else None
+        key = str(options.tls_key) if options.tls_key else None
+    elif options.insecure_http:
+        cert = key = None
+    return {
+        "listeners": options.listen or known.listeners,
+        "tls_cert": cert,
+        "tls_key": key,
+        "insecure_http": options.insecure_http or (known.insecure_http and not options.listen),
+    }
+
+
+def _listeners(paths: PoolPaths, marker: Marker) -> list[Listener]:
     mode = 0o666 if os.getuid() == 0 else 0o600
     listeners: list[Listener] = [UnixListener(paths.socket, mode)]
     if os.getuid() == 0 and paths.root == SYSTEM_STATE_DIR:
         SYSTEM_SOCKET.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         listeners.append(UnixListener(SYSTEM_SOCKET, mode))
+    cert = Path(marker.tls_cert) if marker.tls_cert else None
+    key = Path(marker.tls_key) if marker.tls_key else None
     for text in marker.listeners:
-        listeners.append(
-            parse_listen(text, cert=options.tls_cert, key=options.tls_key, insecure_http=options.insecure_http)
-        )
+        listeners.append(parse_listen(text, cert=cert, key=key, insecure_http=marker.insecure_http))
     return listeners
 
 

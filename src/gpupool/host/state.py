@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.durable import sync_directory
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.settings import PoolPaths
 
@@ -29,6 +30,11 @@ class Marker:
     store: str | None = None
     """Database URL; None is SQLite in the state directory."""
     listeners: tuple[str, ...] = ()
+    tls_cert: str | None = None
+    """Certificate chain of every TCP listener; a start without options is never weaker than the one before."""
+    tls_key: str | None = None
+    insecure_http: bool = False
+    """Plain HTTP beyond loopback was allowed, for these listeners."""
     fence_reaction: str | None = None
     """What befalls a fenced job that has more than its share; None: as suits the pool."""
     labels: tuple[str, ...] = ()
@@ -101,6 +107,7 @@ class StateDir:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.paths.marker)
+        sync_directory(self.paths.root)
 
     def close(self) -> None:
         """Let go of the directory; nothing is removed."""

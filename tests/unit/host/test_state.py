@@ -10,6 +10,8 @@ import pytest
 
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.settings import PoolPaths
+from gpupool.host.options import parse
+from gpupool.host.pool import marker_for
 from gpupool.host.state import Marker, StateDir, read_marker, remove, running_pid
 
 
@@ -24,6 +26,27 @@ def test_a_marker_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = {"sim": "2x8xH200", "listeners": ("127.0.0.1:1",), "store": "postgresql://x", "labels": ("a:rack=r1",)}
     state = opened(tmp_path / "s", **written)
     assert read_marker(state.paths) == Marker("p-test", **written)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ("a.pem", "a.key", False)),
+        (["--listen", ":2"], ("a.pem", "a.key", False)),
+        (["--tls-cert", "b.pem", "--tls-key", "b.key"], ("b.pem", "b.key", False)),
+        (["--insecure-http"], (None, None, True)),
+    ],
+)
+def test_start_options_keep_tls_unless_plain_http_is_named(words: list[str], expected: tuple[object, ...]) -> None:
+    known = Marker("p", listeners=(":1",), tls_cert="a.pem", tls_key="a.key")
+    found = marker_for(known, parse(["--state-dir", "/s", *words])[1])
+    assert (found.tls_cert, found.tls_key, found.insecure_http) == expected
+
+
+def test_leave_for_plain_http_holds_for_its_own_listeners_only() -> None:
+    known = Marker("p", listeners=(":1",), insecure_http=True)
+    assert marker_for(known, parse(["--state-dir", "/s"])[1]).insecure_http
+    assert not marker_for(known, parse(["--state-dir", "/s", "--listen", ":2"])[1]).insecure_http
 
 
 def test_a_second_pool_on_the_same_state_is_told_who_holds_it(tmp_path: Path) -> None:
