@@ -1,27 +1,67 @@
-"""Reading the event log, always from the caller's scope."""
+"""Reading the event log: which events a caller may see, and the queries. Knows no HTTP and no event loop."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.model.tenant import Principal
-from gpupool.store.tables import events
+from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.common import Event
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One event and the tenant it belongs to (None: the pool)."""
+
+    tenant_id: int | None
+    event: Event
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+
+def may_see(principal: Principal, tenant_id: int | None) -> bool:
+    """The rule of the whole log: the pool's own events and those of the caller's tenant; an admin sees all."""
+    return principal.sees_all or tenant_id is None or tenant_id == principal.tenant_id
+
+
 def read_events(connection: sa.Connection, principal: Principal, after: int, limit: int) -> list[Event]:
-    """The log from there on: the pool's own events and those of the caller's tenant."""
-    query = (
+    """Events above `after` that the caller may see, in order: `may_see` as a condition."""
+    query = _entries(after, limit)
+    if not principal.sees_all:
+        query = query.where(sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id))
+    return [entry.event for entry in _read(connection, query)]
+
+
+def read_entries(connection: sa.Connection, after: int, limit: int) -> Sequence[Entry]:
+    """Events of every tenant above `after`, in order."""
+    return _read(connection, _entries(after, limit))
+
+
+def last_event(connection: sa.Connection) -> int:
+    """The number of the last event."""
+    return int(connection.execute(sa.select(pool.c.event_seq)).scalar_one())
+
+
+def _entries(after: int, limit: int) -> sa.Select[Any]:
+    return (
         sa.select(events, tenants.c.name.label("tenant"))
         .outerjoin(tenants, tenants.c.id == events.c.tenant_id)
         .where(events.c.seq > after)
         .order_by(events.c.seq)
         .limit(limit)
     )
-    if not principal.sees_all:
-        query = query.where(sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id))
-    return [
-        Event(seq=row.seq, at_ns=row.at_ns, kind=row.kind, subject=row.subject, tenant=row.tenant, data=row.data)
-        for row in connection.execute(query)
-    ]
+
+
+def _read(connection: sa.Connection, query: sa.Select[Any]) -> list[Entry]:
+    found = []
+    for row in connection.execute(query):
+        told = Event(seq=row.seq, at_ns=row.at_ns, kind=row.kind, subject=row.subject, tenant=row.tenant, data=row.data)
+        found.append(Entry(row.tenant_id, told))
+    return found

@@ -6,16 +6,14 @@ from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Cursor, Limit, Reader, Service
-from gpupool.allocations.service import Allocations
+from gpupool.allocations.event_feed import EventFeed
 from gpupool.model.tenant import Principal
 from gpupool.wire.common import Event
 
 router = APIRouter(tags=["jobs"])
 HEARTBEAT_SECONDS = 15.0
-EVENTS_AT_ONCE = 500
 
 
 @router.get("/events", tags=["events"])
@@ -27,15 +25,14 @@ def list_events(allocations: Service, caller: Reader, after: Cursor = 0, limit: 
 @router.get("/watch", tags=["events"], response_class=StreamingResponse)
 async def watch(request: Request, allocations: Service, caller: Reader, after: Cursor = 0) -> StreamingResponse:
     """Events as they come, one JSON object a line, a blank line every 15 s. Resume with the last `seq` as `after`."""
-    return StreamingResponse(_lines(request, allocations, caller, after), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(request, allocations.event_feed, caller, after), media_type="application/x-ndjson")
 
 
-async def _lines(request: Request, allocations: Allocations, caller: Principal, after: int) -> AsyncIterator[str]:
-    with allocations.store.hub.ticket("events") as ticket:
-        while not await request.is_disconnected():
-            found = await run_in_threadpool(allocations.events, caller, after, EVENTS_AT_ONCE)
-            for event in found:
-                yield event.model_dump_json() + "\n"
-                after = event.seq
-            if len(found) < EVENTS_AT_ONCE and not await ticket.wait(HEARTBEAT_SECONDS):
-                yield "\n"
+async def _lines(request: Request, feed: EventFeed, caller: Principal, after: int) -> AsyncIterator[str]:
+    while not await request.is_disconnected():
+        batch = await feed.after(after, caller)
+        after = batch.after
+        if batch.lines:
+            yield "".join(batch.lines)
+        if not batch.behind and not await feed.wait(HEARTBEAT_SECONDS):
+            yield "\n"

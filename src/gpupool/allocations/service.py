@@ -23,6 +23,7 @@ from gpupool.allocations import (
 from gpupool.allocations.agents import Agents
 from gpupool.allocations.arrivals import Arrivals
 from gpupool.allocations.capacity_view import capacity
+from gpupool.allocations.event_feed import EventFeed
 from gpupool.allocations.event_log import read_events
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
@@ -72,6 +73,7 @@ class Allocations:
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
         self.agents = Agents(store, fleet, metering, self.mirror, self.leases)
+        self.event_feed = EventFeed(store)
         self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer)
 
     def start(self) -> None:
