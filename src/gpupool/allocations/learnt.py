@@ -77,14 +77,14 @@ class Learnt:
         self.history = History()
         for row in reversed(connection.execute(_RUNS).all()):
             self.ran(row.tenant, row.array_name or row.name, shape_of(row), (row.ended_ns - row.started_ns) // _NS)
-        self._hand_out()
+        self.hand_out()
 
     def claimed(self, shape: Shape, count: int) -> None:
         """Somebody asked for this, that often."""
         self._claimed.append(_Claimed(shape, count))
         self._since += 1
         if self._since >= AFRESH:
-            self._hand_out()
+            self.hand_out()
 
     def ran(self, tenant: str, name: str, shape: Shape, seconds: int) -> None:
         """A job came to its own end after that long."""
@@ -97,7 +97,8 @@ class Learnt:
         learnt = self.history.seconds(tenant, name, shape)
         return None if learnt is None else coarse(learnt)
 
-    def _hand_out(self) -> None:
+    def hand_out(self) -> None:
+        """Say anew what is expected."""
         self._since = 0
         weights: Counter[Shape] = Counter()
         for age, one in enumerate(reversed(self._claimed)):

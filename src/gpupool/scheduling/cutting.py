@@ -73,7 +73,11 @@ def share_prices(sizes: tuple[int, ...], asked: tuple[int, ...]) -> tuple[int, .
         pattern = _dearest(sizes, prices)
         if int(pattern @ np.array(prices)) <= _FINE + len(sizes):
             break
-        inverse, level = _pivoted(inverse, level, pattern)
+        # In exact numbers some line of the column is positive; where rounding left none, these prices have to do.
+        column = (inverse * pattern).sum(axis=1)
+        if column.max() <= _TINY:
+            break
+        inverse, level = _pivoted(inverse, level, column)
         prices = _fine(inverse)
     return prices
 
@@ -103,9 +107,8 @@ def _dearest(sizes: Sequence[int], prices: Sequence[int]) -> Ints:
     return pattern
 
 
-def _pivoted(inverse: Floats, level: Floats, pattern: Ints) -> tuple[Floats, Floats]:
-    """The basis with the pattern in place of the one that is used up first."""
-    column = (inverse * pattern).sum(axis=1)
+def _pivoted(inverse: Floats, level: Floats, column: Floats) -> tuple[Floats, Floats]:
+    """The basis with the pattern of that column in place of the one that is used up first."""
     allowed = np.where(column > _TINY, level / np.maximum(column, _TINY), np.inf)
     row = int(np.argmin(allowed))
     unit = inverse[row] / column[row]

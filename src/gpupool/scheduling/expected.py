@@ -32,6 +32,9 @@ _TOO_MUCH = WHOLE + 1
 _FINE = 1_000_000
 """The sum of weights where counts are not whole numbers (a decayed memory's are not)."""
 
+_MOST_SEEN = 1e15
+"""Higher counts weigh no more; so no sum of them is infinite."""
+
 Key = tuple[int, int, int, str]
 """Processors, milli per card, cards, models: the order in which equal counts follow each other, largest first."""
 
@@ -79,8 +82,9 @@ def key_of(shape: Shape) -> Key:
 def histogram(expected: Expected, *, by_memory: bool = False) -> Classes:
     """Every class that is expected, shapes that differ in nothing but labels (or, unless asked for, memory) as one."""
     seen: Counter[tuple[Key, int]] = Counter()
-    for shape, weight in zip(expected.shapes, _whole(expected.counts), strict=True):
-        seen[key_of(shape), _memory_of(shape) if by_memory else 0] += weight
+    for shape, weight in zip(expected.shapes, whole_weights(expected.counts), strict=True):
+        if weight:
+            seen[key_of(shape), _memory_of(shape) if by_memory else 0] += weight
     ordered = sorted(seen.items(), key=lambda item: (item[1], item[0]), reverse=True)
     cpu, milli, count = (np.array(column, dtype=np.int64) for column in _columns([key for (key, _), _ in ordered]))
     weights = np.array([weight for _, weight in ordered], dtype=np.int64)
@@ -193,8 +197,16 @@ def _any(asked: str, models: Iterable[str]) -> bool:
     return any(model_matches(asked, model) for model in models)
 
 
-def _whole(counts: Iterable[float]) -> list[int]:
-    counts = tuple(counts)
-    total = sum(counts)
-    scale = 1.0 if all(float(count).is_integer() for count in counts) and total <= _FINE else _FINE / total
-    return [round(count * scale) for count in counts]
+def whole_weights(counts: Iterable[float]) -> list[int]:
+    """Weights as whole numbers: 0 for a count that is not positive (or no number), at least 1 for every other.
+
+    A count that rounds to 0 would leave a class without weight, which no rule expects: a mean over such classes alone
+    divides by zero. It happens to one old claim beside an array of 100,000.
+    """
+    # A NaN is not above 0 either.
+    usable = [float(min(count, _MOST_SEEN)) if count > 0 else 0.0 for count in counts]
+    total = sum(usable)
+    if total <= _FINE and all(count.is_integer() for count in usable):
+        return [int(count) for count in usable]
+    # Divided by the total first: the scale itself is infinite where the total is tiny, and 0 where it is huge.
+    return [max(1, round(count / total * _FINE)) if count else 0 for count in usable]

@@ -40,6 +40,8 @@ def value(
     >>> value([half], []), value([half], [Placement(0, 4, "half")])
     (1000.0, 500.0)
     """
+    if not profiles:
+        return 0.0
     weights = {profile.name: (wanted or {}).get(profile.name, 0.0 if wanted else 1.0) for profile in profiles}
     all_weights = sum(weights.values())
     if not all_weights:

@@ -138,7 +138,7 @@ def _groups(large: Classes, kinds: Kinds) -> tuple[Ints, Ints, Ints, Bools]:
     found: dict[tuple[int, tuple[bool, ...]], tuple[int, int]] = defaultdict(lambda: (0, 0))
     columns = (column.tolist() for column in (large.count, large.cpu_milli, large.weight, kinds.hosts(large)))
     for count, cpu, weight, on in zip(*columns, strict=True):
-        if any(on):
+        if any(on) and weight > 0:
             often, total = found[count, tuple(on)]
             found[count, tuple(on)] = often + weight, total + weight * cpu
     own = {group: times for group, (times, _) in found.items()}

@@ -1,0 +1,124 @@
+"""Whatever a pool has learnt from its past, every policy starts, its prices are finite, and it places what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupool.allocations.learnt import HALF_LIFE, REMEMBERED, Learnt
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Shape, Sharing
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.expected import Kinds, histogram, whole_weights
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.kernel import adopt, adopted
+from gpupool.scheduling.policies import POLICIES
+from gpupool.scheduling.prices import Prices
+from gpupool.scheduling.snapshot import Expected
+from tests.support.properties import whole_pools
+from tests.support.scheduling_builders import cards, snapshot, waiting, whole
+
+POOL = cards("4x8xL40S+1x4xT4", hosts=(64_000, 512 * GIB))
+EIGHT, ONE, SMALL = whole(8), whole(), Shape(100, GIB)
+
+shapes = st.builds(
+    Shape,
+    gpu_milli=st.sampled_from([1, 47, 300, 500, 810, 999, WHOLE]),
+    memory_bytes=st.sampled_from([None, 1, GIB, 44 * GIB, 1 << 52]),
+    count=st.sampled_from([1, 1, 2, 4, 8, 100_000]),
+    model=st.sampled_from([None, "T4", "T4|L40S", "no-such-card"]),
+    sharing=st.sampled_from([Sharing.FIXED, Sharing.FIXED, Sharing.BEST_EFFORT]),
+    cpu_milli=st.sampled_from([0, 1, 8000, 10**9]),
+)
+counts = st.sampled_from([1, 2, 70, 910, 100_000, 1_000_000])
+histories = st.lists(st.tuples(shapes, counts, st.sampled_from([1, 1, 5, HALF_LIFE, REMEMBERED])), max_size=12)
+"""Claims as they came: a shape, jobs in one submission, and how often that was submitted."""
+seen = st.one_of(
+    st.integers(0, 10**7),
+    st.floats(0, 1e300, allow_nan=False),
+    st.sampled_from([0.0, 5e-324, 1e-9, 0.062, 1e308, float("inf"), float("nan"), -1.0]),
+)
+
+
+def learnt(history: Sequence[tuple[Shape, int, int]]) -> Expected:
+    past = Learnt()
+    for shape, jobs, times in history:
+        for _ in range(times):
+            past.claimed(shape, jobs)
+    past.hand_out()
+    return past.expected
+
+
+@contextmanager
+def in_numpy() -> Iterator[None]:
+    """Policies without the compiled kernel."""
+    path = adopted()
+    adopt(None)
+    try:
+        yield
+    finally:
+        adopt(path)
+
+
+def places_what_fits(policy: str, expected: Expected) -> None:
+    """By every policy, with any expectation, four claims that fit are placed."""
+    queue = [waiting(f"j{n}", want=want) for n, want in enumerate((ONE, SMALL, whole(4), whole(8)))]
+    now = replace(snapshot(POOL, *queue, policy=policy), expected=expected)
+    with np.errstate(all="raise"):
+        plan = cycle(now, 0, board=Board(now))
+    assert sorted(one.job for one in plan.placements) == ["j0", "j1", "j2", "j3"]
+
+
+def prices_are_finite(expected: Expected) -> None:
+    classes = histogram(expected)
+    free = Free(POOL)
+    with np.errstate(all="raise"):
+        for ending in (False, True):
+            prices = Prices(free, Kinds(POOL, classes), classes, ending=ending)
+            assert (prices.price >= 0).all()
+            assert (prices.price <= WHOLE * prices.count).all()
+            assert ((prices.toll >= 0) & (prices.toll <= WHOLE)).all()
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_an_old_claim_beside_arrays_of_100000_stops_no_policy(policy: str) -> None:
+    """The history that stopped the placer: the weight of the claim to eight cards was rounded to 0."""
+    expected = learnt([(EIGHT, 1, 1), (ONE, 1, 910), (ONE, 100_000, 2), (ONE, 1, 70)])
+    assert EIGHT in expected.shapes
+    prices_are_finite(expected)
+    places_what_fits(policy, expected)
+
+
+@settings(whole_pools, max_examples=60)
+@given(histories, st.sampled_from([0, 49, 50, 100]), st.sampled_from(sorted(POLICIES)), st.booleans())
+def test_any_history_of_arrivals_leaves_a_policy_that_places(
+    history: Sequence[tuple[Shape, int, int]], returned_pct: int, policy: str, compiled: bool
+) -> None:
+    expected = replace(learnt(history), returned_pct=returned_pct)
+    prices_are_finite(expected)
+    with nullcontext() if compiled else in_numpy():
+        places_what_fits(policy, expected)
+
+
+@settings(whole_pools, max_examples=60)
+@given(st.lists(st.tuples(shapes, seen), max_size=12), st.sampled_from([0, 100]))
+def test_any_decayed_state_leaves_the_default_policy_placing(
+    state: Sequence[tuple[Shape, float]], returned_pct: int
+) -> None:
+    expected = Expected(tuple(shape for shape, _ in state), tuple(count for _, count in state), returned_pct)
+    prices_are_finite(expected)
+    places_what_fits("default", expected)
+
+
+@given(st.lists(seen, max_size=20))
+def test_weights_are_whole_positive_where_something_was_seen_and_bounded(seen_counts: Sequence[float]) -> None:
+    weights = whole_weights(seen_counts)
+    assert [weight > 0 for weight in weights] == [count > 0 for count in seen_counts]
+    assert sum(weights) <= 1_000_000 + len(weights)
