@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "gpupool/doorbell.h"
-#include "people.h"
+#include "credentials.h"
 #include "events.h"
-#include "report.h"
+#include "people.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -22,21 +22,29 @@
 
 enum { SPARE_PEERS = 64, BACKLOG = 128, PACKETS_AT_ONCE = 64 };
 
+/* Owner and mode of the usage region: who may write the region may ring, nobody else (connect(2) asks for write permission).
+   Listens last, so that no connection is taken before. */
+static bool open_to_the_job(int file, int directory, const struct share *s)
+{
+    return !fchownat(directory, "doorbell", s->region_uid, s->region_gid, AT_SYMLINK_NOFOLLOW) &&
+           !fchmodat(directory, "doorbell", s->region_mode & 0666, 0) && !listen(file, BACKLOG);
+}
+
 /* Through a descriptor of the directory: sun_path is short and state directories may be deep. */
-static bool bind_in(int file, int directory)
+static bool bind_in(int file, int directory, const struct share *s)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/doorbell", directory);
     if (unlinkat(directory, "doorbell", 0) && errno != ENOENT)
         return false;
-    return !bind(file, (struct sockaddr *)&at, sizeof at) && !fchmodat(directory, "doorbell", 0666, 0) && !listen(file, BACKLOG);
+    return !bind(file, (struct sockaddr *)&at, sizeof at) && open_to_the_job(file, directory, s);
 }
 
 bool doorbell_listen(struct share *s, const char *usage_directory, char *why, size_t size)
 {
     int directory = open(usage_directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int file = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool bound = directory >= 0 && file >= 0 && bind_in(file, directory);
+    bool bound = directory >= 0 && file >= 0 && bind_in(file, directory, s);
     if (!bound)
         snprintf(why, size, "doorbell: %s", strerror(errno));
     if (directory >= 0)
@@ -81,7 +89,12 @@ static bool take(struct share *s, int file)
     if (!peer)
         return false;
     peer->source = (struct source){SOURCE_PEER, file, s};
-    if (getsockopt(file, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.pid <= 0 || !poll_add(&peer->source)) {
+    bool known = !getsockopt(file, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.pid > 0;
+    if (known && !may_ring(who.uid, s->region_uid, s->region_mode)) {
+        share_complain(s, "stranger", who.pid);
+        known = false;
+    }
+    if (!known || !poll_add(&peer->source)) {
         free(peer);
         return false;
     }
@@ -115,10 +128,13 @@ static bool greet(struct peer *peer, uint32_t slot)
     int pidfd = pidfd_of(peer);
     if (pidfd < 0)
         return errno == ESRCH; /* gone already; whoever took its slot clears it */
-    if (!people_enter(peer->source.share, peer->pid, pidfd, slot)) {
+    enum people_answer answer = people_enter(peer->source.share, peer->pid, pidfd, slot);
+    if (answer != PEOPLE_ENTERED)
         close(pidfd);
+    if (answer == PEOPLE_STRANGER)
+        share_complain(peer->source.share, "stranger", peer->pid);
+    if (answer != PEOPLE_ENTERED)
         return false;
-    }
     peer->greeted = true;
     peer->slot = slot;
     return true;
@@ -152,7 +168,7 @@ bool doorbell_read(struct peer *peer)
         bool over = size <= 0;
         if (over || size != sizeof bell || !heed(peer, &bell)) {
             if (!over)
-                report("event\t%s\tbroken-peer\t%d", peer->source.share->name, (int)peer->pid);
+                share_complain(peer->source.share, "broken-peer", peer->pid);
             hang_up(peer);
             return true;
         }

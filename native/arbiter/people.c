@@ -1,22 +1,24 @@
 #include "people.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "credentials.h"
+#include "events.h"
 #include "guard.h"
 #include "ledger.h"
-#include "events.h"
 #include "report.h"
 #include "self.h"
 
 struct slot_work {
     struct share *share;
     uint32_t slot;
-    uint64_t owner;
+    uint64_t owner, pid_namespace;
     pid_t pid;
     bool cleared;
 };
@@ -26,6 +28,7 @@ static void read_owner(void *context)
     struct slot_work *work = context;
     work->owner = atomic_load(&work->share->usage->slot[work->slot].owner);
     work->pid = (pid_t)atomic_load(&work->share->usage->slot[work->slot].pid_outside);
+    work->pid_namespace = atomic_load(&work->share->usage->slot[work->slot].pid_namespace);
 }
 
 static void write_pid(void *context)
@@ -89,21 +92,30 @@ static void supersede(struct share *s, uint32_t slot)
     }
 }
 
-bool people_enter(struct share *s, pid_t pid, int pidfd, uint32_t slot)
+/* Looked at while the pidfd is held: a process that has ended keeps no pid that another could have by now. */
+static bool is_owner(pid_t pid, int pidfd, const struct slot_work *work)
+{
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+    return is_slot_owner(pid, work->owner, work->pid_namespace) && poll(&end, 1, 0) == 0;
+}
+
+enum people_answer people_enter(struct share *s, pid_t pid, int pidfd, uint32_t slot)
 {
     struct slot_work work = {.share = s, .slot = slot};
     if (slot >= FENCE_MAX_SLOTS || !guarded(read_owner, &work))
-        return false;
+        return PEOPLE_FAILED;
+    if (!is_owner(pid, pidfd, &work))
+        return PEOPLE_STRANGER;
     if (is_known(s, pid, slot, work.owner)) {
         close(pidfd);
-        return true;
+        return PEOPLE_ENTERED;
     }
     supersede(s, slot);
     work.pid = pid;
     if (!guarded(write_pid, &work) || !watch(s, pid, pidfd, slot, work.owner))
-        return false;
+        return PEOPLE_FAILED;
     report("event\t%s\tprocess\t%d\t%u", s->name, (int)pid, slot);
-    return true;
+    return PEOPLE_ENTERED;
 }
 
 void people_leave(struct process *process)

@@ -13,9 +13,12 @@
 #include <unistd.h>
 
 #include "doorbell.h"
+#include "events.h"
 #include "guard.h"
 #include "people.h"
 #include "report.h"
+
+#define COMPLAIN_NS 1000000000ull
 
 static void *map_file(const char *directory, const char *name, size_t size, int access, int *keep, char *why, size_t room)
 {
@@ -68,6 +71,19 @@ static bool check_headers(struct share *s, char *why, size_t room)
     return false;
 }
 
+static bool read_owner_of_region(struct share *s, char *why, size_t room)
+{
+    struct stat found;
+    if (fstat(s->usage_file, &found)) {
+        snprintf(why, room, "region: %s", strerror(errno));
+        return false;
+    }
+    s->region_uid = found.st_uid;
+    s->region_gid = found.st_gid;
+    s->region_mode = found.st_mode;
+    return true;
+}
+
 static bool map_files(struct share *s, const char *share_directory, const char *usage_directory, char *why, size_t room)
 {
     s->limits = map_file(share_directory, "limits", sizeof *s->limits, PROT_READ, NULL, why, room);
@@ -77,7 +93,7 @@ static bool map_files(struct share *s, const char *share_directory, const char *
     if (!s->grants)
         return false;
     s->usage = map_file(usage_directory, "region", sizeof *s->usage, PROT_READ | PROT_WRITE, &s->usage_file, why, room);
-    return s->usage && check_headers(s, why, room);
+    return s->usage && check_headers(s, why, room) && read_owner_of_region(s, why, room);
 }
 
 static uint32_t device_count(const struct share *s)
@@ -168,6 +184,15 @@ bool share_look(struct share *s)
         report("event\t%s\tdamaged\tthe usage region was cut short", s->name);
     s->damaged = !whole;
     return whole;
+}
+
+void share_complain(struct share *s, const char *event, pid_t pid)
+{
+    uint64_t now = now_ns();
+    if (s->complained_ns && now < s->complained_ns + COMPLAIN_NS)
+        return;
+    s->complained_ns = now;
+    report("event\t%s\t%s\t%d", s->name, event, (int)pid);
 }
 
 static void wake(_Atomic uint32_t *word)

@@ -58,6 +58,10 @@ struct share {
     struct fence_grants *grants;
     struct fence_usage *usage;
     int usage_file;
+    uid_t region_uid; /* of the usage region's file, which says who may ring */
+    gid_t region_gid;
+    mode_t region_mode;
+    uint64_t complained_ns;
     uint64_t generation; /* of the limits that are in force here */
     uint32_t devices, peers_count;
     bool damaged;
@@ -71,6 +75,9 @@ struct share {
 /* Maps, checks and listens; clears or adopts the slots it finds. NULL: `why` tells in a clause. Reports nothing. */
 struct share *share_open(const char *name, const char *share_directory, const char *usage_directory, char *why, size_t size);
 void share_close(struct share *share);
+
+/* Reports an event about a connection's process, at most once a second: a job cannot fill its node's log with them. */
+void share_complain(struct share *share, const char *event, pid_t pid);
 
 /* Whether the agent changed the limits since; then they are read again. */
 bool share_refresh(struct share *share);

@@ -148,7 +148,7 @@ class Arbiter:
             kind, _, rest = line.rstrip("\n").partition("\t")
             if kind in ("ok", "error") or line.startswith(("ok ", "error ")):
                 self._answer(line.rstrip("\n"))
-            elif kind == "event" and any(word in rest for word in ("damaged", "nonsense", "broken-peer")):
+            elif kind == "event" and any(word in rest for word in ("damaged", "nonsense", "broken-peer", "stranger")):
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 
     def _answer(self, line: str) -> None:

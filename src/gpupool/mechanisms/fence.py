@@ -31,7 +31,7 @@ from gpupool.mechanisms.driver_files import (
     templates,
 )
 from gpupool.mechanisms.image_check import image_check
-from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
+from gpupool.mechanisms.notes import PASSED_THROUGH, Note, NoteBook, replace_file, replace_text
 from gpupool.mechanisms.partition import mode_problem, profiles_of
 from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
 from gpupool.mechanisms.simulation import container_sight, machine_sight
@@ -170,7 +170,7 @@ class Fence:
         """
         place = folder / "usage"
         place.mkdir(exist_ok=True)
-        place.chmod(0o755)
+        place.chmod(PASSED_THROUGH)
         try:
             regions.read_usage(place / "region", ())
         except (FileNotFoundError, RegionDamaged):

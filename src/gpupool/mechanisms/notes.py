@@ -21,6 +21,8 @@ from gpupool.base.errors import Refused, StaleGeneration, StateNewer, StateUnusa
 from gpupool.mechanisms.contract import Step
 
 VERSION = 1
+PASSED_THROUGH = 0o711
+"""Mode of directories that jobs of other users reach their own files through; their names are nobody else's to list."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,11 @@ class NoteBook:
             "before": dict(note.before),
             "made": dict(note.made),
         }
-        replace_file(self.folder(note.allocation) / "note.json", entry)
+        folder = self.folder(note.allocation)
+        folder.mkdir(parents=True, exist_ok=True)
+        for directory in (self._root, folder):
+            directory.chmod(PASSED_THROUGH)
+        replace_file(folder / "note.json", entry, directory_mode=PASSED_THROUGH)
         return note
 
     def forget(self, allocation: str) -> None:
@@ -123,15 +129,15 @@ class NoteBook:
             )
 
 
-def replace_file(path: Path, document: Mapping[str, Any]) -> None:
+def replace_file(path: Path, document: Mapping[str, Any], directory_mode: int = 0o755) -> None:
     """Write JSON that readers see whole or not at all. Readable by all: jobs run as other users."""
-    replace_text(path, json.dumps(document, sort_keys=True, indent=1) + "\n")
+    replace_text(path, json.dumps(document, sort_keys=True, indent=1) + "\n", directory_mode)
 
 
-def replace_text(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str, directory_mode: int = 0o755) -> None:
     """The same for any text."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.chmod(0o755)  # whatever the agent's umask
+    path.parent.chmod(directory_mode)  # whatever the agent's umask
     temporary = path.with_name(f"{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.chmod(0o644)

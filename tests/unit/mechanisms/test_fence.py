@@ -57,7 +57,7 @@ def test_the_ledger_is_the_jobs_and_its_directory_is_not(tmp_path: Path) -> None
     usage = Fence().prepare(view(), tmp_path).share_dir.parent / "usage"
     region = (usage / "region").stat()
     assert (region.st_uid, region.st_mode & 0o777, region.st_size) == (os.getuid(), 0o600, USAGE_BYTES)
-    assert usage.stat().st_mode & 0o777 == 0o755
+    assert usage.stat().st_mode & 0o777 == 0o711
     ledger = usage_of("al-1", tmp_path)
     assert ledger is not None
     assert ledger.processes == ()

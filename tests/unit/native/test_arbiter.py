@@ -70,6 +70,16 @@ def connect(share: Share) -> socket.socket:
     return peer
 
 
+def own_slot(share: Share, slot: int = 0) -> None:
+    """Write this process into a slot, as a fence does before it says hello."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    owner = os.getpid() << 32 | int(fields[19]) & 0xFFFFFFFF
+    place = ctypes.sizeof(regions.CUsageHead) + slot * ctypes.sizeof(regions.CSlot)
+    with (share.base / regions.USAGE_FILE).open("r+b") as region:
+        region.seek(place)
+        region.write(owner.to_bytes(8, "little"))
+
+
 def bell(kind: int, slot: int = 0, device: int = 0, layout: int = regions.LAYOUT) -> bytes:
     return bytes(Bell(kind, layout, slot, device, 0))
 
@@ -139,6 +149,7 @@ def test_an_agent_that_does_not_read_does_not_stop_it(program: Path, card: Card)
     arbiter.add(share)
     assert arbiter.process.stdin
     before = grant_beat(share)
+    own_slot(share)
     arbiter.process.stdin.write("status\n" * 3000)
     arbiter.process.stdin.flush()
     with connect(share) as peer:
@@ -185,6 +196,43 @@ def test_a_process_is_who_the_kernel_says_and_written_into_its_slot(arbiter: Arb
         assert process.pid.to_bytes(4, "little") in region[: 64 + 64 * 16 + 32]
 
 
+def test_the_socket_is_open_to_whom_the_region_is_open_to(arbiter: Arbiter, card: Card) -> None:
+    share = card.share("a", 300)
+    region = share.base / regions.USAGE_FILE
+    region.chmod(0o600)
+    if os.getuid() == 0:
+        os.chown(region, 54321, 54321)
+    arbiter.add(share)
+    made, owner = (share.base / regions.DOORBELL_FILE).stat(), region.stat()
+    assert (made.st_uid, made.st_gid, made.st_mode & 0o777) == (owner.st_uid, owner.st_gid, 0o600)
+
+
+@pytest.mark.parametrize("packet", [bell(HELLO), bell(RING), bell(DRAINED)], ids=["hello", "ring", "drained"])
+def test_a_process_that_speaks_for_anothers_slot_is_hung_up_on_and_changes_nothing(
+    arbiter: Arbiter, card: Card, load: Path, packet: bytes
+) -> None:
+    share = card.share("a", 500)
+    arbiter.add(share)
+    with running(load, share, card, SMALL, 5, 0, 0, "kernel") as process:
+        arbiter.await_event("a", "process")
+        with connect(share) as peer:
+            peer.send(packet)
+            assert hung_up(peer)
+        assert arbiter.await_event("a", "stranger")[3] == str(os.getpid())
+        arbiter.ask("status")
+        assert [one.pid for one in share.usage().processes] == [process.pid]
+        assert not [event for event in arbiter.events if event[2] in ("cleared", "ended", "process")]
+
+
+def test_a_slot_of_nobody_is_a_strangers(arbiter: Arbiter, card: Card) -> None:
+    share = card.share("a", 300)
+    arbiter.add(share)
+    with connect(share) as peer:
+        peer.send(bell(HELLO, slot=7))
+        assert hung_up(peer)
+    assert arbiter.await_event("a", "stranger")[3] == str(os.getpid())
+
+
 def test_a_region_that_is_cut_short_harms_nobody_else(arbiter: Arbiter, card: Card, load: Path) -> None:
     cut, whole = card.share("cut", 300), card.share("whole", 300)
     arbiter.add(cut)
@@ -207,14 +255,16 @@ def test_nonsense_in_a_region_is_survived_and_keeps_nobody_else_from_its_work(
     arbiter.add(liar)
     arbiter.add(other)
     noise, path = random.Random(4), liar.base / regions.USAGE_FILE
-    with connect(liar) as peer, running(load, other, card, SMALL, 0, 20_000, 0, "kernel") as process:
-        for slot in range(20):
-            peer.send(bell(HELLO, slot=slot))
+    with running(load, other, card, SMALL, 0, 20_000, 0, "kernel") as process:
         while process.poll() is None:
-            with path.open("r+b") as region:
-                region.seek(noise.randrange(64, 40_000) & ~7)
-                region.write(noise.randbytes(8 * noise.randrange(1, 40)))
-            peer.send(bell(noise.choice((RING, DRAINED)), slot=noise.randrange(20)))
+            with connect(liar) as peer, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                for slot in range(20):
+                    own_slot(liar, slot)
+                    peer.send(bell(HELLO, slot=slot))
+                    with path.open("r+b") as region:
+                        region.seek(noise.randrange(64, 40_000) & ~7)
+                        region.write(noise.randbytes(8 * noise.randrange(1, 40)))
+                    peer.send(bell(noise.choice((RING, DRAINED)), slot=slot))
         done = finish(process)
     assert done["launches"] == 20_000
     assert arbiter.ask("status")[-1] == ["ok", "status"]

@@ -6,6 +6,10 @@
    it, and stores the pid in the slot's `pid_outside` when the hello has come and the slot's owner is alive. A connection that
    closes says little (a forked child may keep it open, an exec closes it): the pidfd tells of death.
 
+   The socket has the owner and the mode of the usage region, so that whoever may not write the region may not ring. A packet
+   about a slot whose owner word is not the pid of the connection's process (in its own pid namespace or in one above) is a
+   stranger's: the arbiter closes that connection and changes nothing.
+
    The socket may be absent, refuse, fill up or break: the process carries on, falls to its static part of the time
    (decision 0004) and tries again with its next ring, at most once per FENCE_BELL_RETRY_NS. A packet of another size, an unknown
    kind, a slot or card out of range is a broken peer: the arbiter closes that connection. */
