@@ -12,7 +12,7 @@ from gpupool.allocations.intake import Part, Submission
 from gpupool.allocations.tables import claims, gangs, jobs, launches
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import new_id
-from gpupool.model.claim import Shape
+from gpupool.model.claim import ANY_CARD, Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import LIVE, JobState
 from gpupool.store.database import Write
@@ -57,7 +57,10 @@ def _for_replay(submission: Submission) -> dict[str, Any]:
 
 
 def _said(shape: Shape) -> dict[str, Any]:
-    return {name: value for name, value in asdict(shape).items() if value}
+    told = asdict(shape)
+    if shape.selector == ANY_CARD:
+        del told["selector"]
+    return {name: value for name, value in told.items() if value}
 
 
 def _insert_gang(write: Write, submission: Submission, gang: Gang) -> int:

@@ -36,6 +36,7 @@ from gpupool.wire.jobs import JobIn
 
 _REFUSALS: Mapping[Reason, type[BadInput] | type[Refused]] = {
     Reason.MODEL: UnknownModel,
+    Reason.VENDOR: UnknownModel,
     Reason.PROFILE: UnknownProfile,
     Reason.QUOTA: QuotaExceeded,
     Reason.TOO_FEW_CARDS: TooManyCards,

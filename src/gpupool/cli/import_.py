@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gpupool.base.errors import FactMissing, GpupoolError
+from gpupool.base.errors import GpupoolError
 from gpupool.base.units import format_mib
 from gpupool.cli.context import Context, say
 from gpupool.cli.manifests import Document, documents, read_text
@@ -112,13 +112,10 @@ def _head(document: Document, template: Template) -> dict[str, Any]:
 
 
 def _scheduled(claim: Any, hints: Any, facts: NodeFacts) -> dict[str, Any]:
-    """What of it a claim to the scheduler does not say, or what is to be known before it can be one."""
+    """What of it a claim to the scheduler does not say, and what a part of a card's memory comes to."""
     from gpupool.dialects.shapes import shape_of
 
-    try:
-        found = shape_of(claim, hints, facts.card_memory)
-    except FactMissing as error:
-        return {"open": [f"{error.message}; {error.hint}"]}
+    found = shape_of(claim, hints, facts.card_memory)
     size = found.shape.memory_bytes
     resolved = {"resolved": [f"{format_mib(size)} on each card"]} if size and claim.ask.memory_milli else {}
     return resolved | ({"not_kept": list(found.left_out)} if found.left_out else {})
@@ -143,7 +140,6 @@ _TITLES = (
     ("guesses", "guess"),
     ("notes", "note"),
     ("resolved", "so"),
-    ("open", "open"),
     ("not_kept", "not kept"),
 )
 

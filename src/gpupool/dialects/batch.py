@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpupool.base.units import MIB
-from gpupool.dialects.contract import NO_HINTS, Ask, ContainerClaim
+from gpupool.base.errors import FactMissing
+from gpupool.base.units import MIB, format_percent
+from gpupool.dialects.contract import NO_HINTS, NVIDIA, Ask, ContainerClaim
 from gpupool.dialects.normal import plain
 from gpupool.dialects.shapes import shape_of
+from gpupool.model.catalogue import CATALOGUE
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,41 @@ class JobClaim:
 
 def submit_line(job: JobClaim, command: tuple[str, ...], card_memory: int | None = None) -> tuple[str, tuple[str, ...]]:
     """What to type, and what that cannot say. Raises FactMissing."""
-    shaped = shape_of(ContainerClaim("job", "app", job.ask), NO_HINTS, card_memory)
+    size, why = _card_memory(job.ask, card_memory)
+    shaped = shape_of(ContainerClaim("job", "app", job.ask), NO_HINTS, size)
     words = ["gpupool", "submit", *_share(job.ask, shaped.shape.memory_bytes), *_job(job), "--", *command]
-    left_out = [*shaped.left_out]
+    left_out = [*why, *shaped.left_out, *_not_said(job.ask)]
     if job.queue is not None:
         left_out.append(f"the queue {job.queue}: what a tenant may have is its quota's to say")
     if job.array is not None and job.members > 1:
         left_out.append(f"an array of gangs: submit it {job.array} times")
     return shlex.join(words), tuple(left_out)
+
+
+def _card_memory(ask: Ask, known: int | None) -> tuple[int | None, tuple[str, ...]]:
+    """Bytes of a card, where a part of its memory has to be said in bytes. Raises FactMissing."""
+    if ask.memory_milli is None or (ask.gpu_milli is None and ask.memory_bytes is None) or known:
+        return known, ()
+    sizes = [CATALOGUE[name].memory_mib for name in ask.select.models if name in CATALOGUE]
+    if not sizes or len(sizes) < len(ask.select.models):
+        raise FactMissing(
+            f"{format_percent(ask.memory_milli)} % of a card's memory beside another part of its compute:"
+            " how many bytes is known when the card is",
+            hint="say the size in a file of facts: `card_memory: 80GiB`, or select one model",
+            fact="card_memory",
+        )
+    smallest = f"parts of the memory are counted on the smallest of these models: {min(sizes)} MiB"
+    return min(sizes) * MIB, (smallest,) if len(set(sizes)) > 1 else ()
+
+
+def _not_said(ask: Ask) -> Iterator[str]:
+    """What of a choice of cards has no option."""
+    if ask.select.uuids or ask.select.not_uuids:
+        yield "single cards by UUID: a job chooses by model and label"
+    if ask.select.not_models:
+        yield f"no card of {', '.join(ask.select.not_models)}: a job names the models it wants"
+    if ask.vendor != NVIDIA:
+        yield f"cards of {ask.vendor}: select them by model"
 
 
 def _share(ask: Ask, memory: int | None) -> Iterator[str]:

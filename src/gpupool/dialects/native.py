@@ -14,6 +14,7 @@ from gpupool.dialects import amounts, lws, ray
 from gpupool.dialects.contract import NVIDIA, Ask, Dialect, GangHint, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.pod import Container, Pod, Word
+from gpupool.model.catalogue import CATALOGUE, find_model, vendor_of
 from gpupool.model.claim import Sharing, Within
 
 DOMAIN = "gpupool.dev"
@@ -82,9 +83,18 @@ def _worded(pod: Pod, one: Container, ask: Ask) -> Ask:
         sharing=None if sharing is None else Sharing(amounts.text(sharing, *Sharing)),
         cap_milli=None if cap is None else amounts.integer(cap, 1, WHOLE, what="thousandths of a card"),
         urgency=None if urgency is None else amounts.text(urgency, "high", "low"),
-        vendor=NVIDIA if vendor is None else amounts.name(vendor),
+        vendor=_vendor(pod, one) if vendor is None else amounts.name(vendor).lower(),
         select=_select(pod, f"{one.name}.{DOMAIN}"),
     )
+
+
+def _vendor(pod: Pod, one: Container) -> str:
+    """The vendor of the models that are named, where the catalogue knows one for all of them; else NVIDIA."""
+    models = _own(pod, one, "model")
+    named = () if models is None else amounts.words(models)
+    vendors = {vendor_of(find_model(name, CATALOGUE) or name) for name in named}
+    (only,) = vendors if len(vendors) == 1 else ("",)
+    return only or NVIDIA
 
 
 def _own(pod: Pod, one: Container, key: str) -> Word | None:
@@ -149,7 +159,7 @@ DIALECT = Dialect(
         *_annotation("profile", "`1g.10gb`", "each card is a partition of that profile"),
         *_annotation("compute-cap", "1-1000", "of a burst: thousandths it should not exceed"),
         *_annotation("urgency", "`high`, `low`", "precedence beside the tenants of the same card"),
-        *_annotation("vendor", "name", "cards of this vendor (default nvidia)"),
+        *_annotation("vendor", "name", "cards of this vendor; default: of the named models, else nvidia"),
         *_annotation("model", "list", "only cards of these models"),
         *_annotation("not-model", "list", "no card of these models"),
         *_annotation("cards", "UUIDs", "only these cards"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from gpupool.base.errors import GpupoolError, NotExpressible, Refused
+from gpupool.base.errors import GpupoolError, Refused
 from gpupool.dialects.contract import PodClaim
 from gpupool.dialects.facts import UNKNOWN, NodeFacts
 from gpupool.dialects.reading import understand
@@ -72,7 +72,6 @@ def decide(pod: Json, namespace: str, cluster: Cluster) -> Decision:
     said = {name for one in claim.containers for name in one.dialects}
     if not said or (cluster.dialects is not None and not said <= cluster.dialects):
         return Decision(dict(pod))
-    _kept(claim)
     _could_ever(claim, namespace, cluster)
     made = admitted(free, claim)
     made["metadata"].setdefault("labels", {})[names.MANAGED] = "true"
@@ -81,18 +80,6 @@ def decide(pod: Json, namespace: str, cluster: Cluster) -> Decision:
     gates = [gate for gate in made["spec"].get("schedulingGates") or () if gate.get("name") != names.GATE]
     made["spec"]["schedulingGates"] = [*gates, {"name": names.GATE}]
     return Decision(made, (*claim.guesses, *claim.notes))
-
-
-def _kept(claim: PodClaim) -> None:
-    """Raises NotExpressible for a choice of cards that the scheduler would not keep."""
-    for one in claim.containers:
-        select = one.ask.select
-        if select.uuids or select.not_uuids or select.not_models:
-            raise NotExpressible(
-                f"container {one.container} names single cards, or models that it does not want; the pool chooses by "
-                "models that are wanted and by labels of nodes",
-                hint=f"{names.GROUP}/model: L40S,H100, or a nodeSelector",
-            )
 
 
 def _could_ever(claim: PodClaim, namespace: str, cluster: Cluster) -> None:

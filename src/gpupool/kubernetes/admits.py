@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpupool.kubernetes.objects import GpuNode, Mode
+from gpupool.kubernetes.reported import NVIDIA
 from gpupool.kubernetes.tenants import TenantTree
 from gpupool.model.quota import Quota
 
@@ -28,6 +29,8 @@ def _largest(node: GpuNode) -> Iterable[tuple[int, int]]:
     """(count, the memory that each of so many cards of one model has at least), of a node that gives shares."""
     models: defaultdict[str, list[int]] = defaultdict(list)
     for card in node.cards if node.mode is Mode.SLOT else ():
+        if card.vendor != NVIDIA:  # the policy writes claims to NVIDIA's
+            continue
         models[card.model].append(card.memory_bytes)
     for sizes in models.values():
         yield from enumerate(sorted(sizes, reverse=True), 1)

@@ -100,7 +100,7 @@ class Site:
     @property
     def layout(self) -> tuple[object, ...]:
         """What the columns are laid out by; what else changes is a number in them."""
-        cards = tuple((card.uuid, card.model, card.memory_bytes) for card in self.ledger.cards)
+        cards = tuple((card.uuid, card.model, card.vendor, card.memory_bytes) for card in self.ledger.cards)
         statuses = tuple(self.status(card) for card in self.ledger.cards)
         return cards, statuses, self.host.labels, self.marks, self.host.cpu_milli, self.host.memory_bytes
 
@@ -127,14 +127,15 @@ class Site:
 def columns_of(sites: Sequence[Site]) -> Cards:
     """The columns, cards in the order of the sites and of their index."""
     flat = [(number, card) for number, site in enumerate(sites) for card in site.ledger.cards]
-    models = tuple(dict.fromkeys(card.model for _, card in flat))
-    place = {model: number for number, model in enumerate(models)}
+    kinds = tuple(dict.fromkeys((card.model, card.vendor) for _, card in flat))
+    place = {kind: number for number, kind in enumerate(kinds)}
     cards = Cards(
         uuids=tuple(card.uuid for _, card in flat),
-        models=models,
+        models=tuple(model for model, _ in kinds),
+        vendors=tuple(vendor for _, vendor in kinds),
         nodes=tuple(site.host.name for site in sites),
         node_labels=tuple({**site.host.labels, **site.marks} for site in sites),
-        model=_ints(place[card.model] for _, card in flat),
+        model=_ints(place[card.model, card.vendor] for _, card in flat),
         node=_ints(number for number, _ in flat),
         status=_ints(CARD_STATUS.index(sites[number].status(card)) for number, card in flat),
         memory_bytes=_ints(card.memory_bytes for _, card in flat),

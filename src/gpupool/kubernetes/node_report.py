@@ -51,4 +51,5 @@ def _card(device: Device) -> Card:
         device.health,
         device.health_reason[:200],
         device.simulated,
+        device.vendor,
     )

@@ -168,7 +168,7 @@ def read_pod(pod: Json) -> Pod:
 
 
 def asks_of(claim: PodClaim) -> tuple[Ask, ...]:
-    """Per container that has a slot what it claims. Raises FactMissing."""
+    """Per container that has a slot what it claims."""
     return tuple(Ask(one.container, shape_of(one, claim.hints).shape) for one in claim.containers)
 
 
@@ -199,7 +199,7 @@ def _asked_by(claim: str | None, containers: tuple[Resources, ...], first: tuple
 
 
 def _is_whole(shape: Shape) -> bool:
-    return shape.whole and shape.memory_bytes is None
+    return shape.whole and shape.memory_bytes is None and shape.memory_milli is None
 
 
 def said(status: Json) -> tuple[str, str]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupool.kubernetes.needs import Nearby, Port
+from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import Health
 
 Json = Mapping[str, Any]
+NVIDIA = "nvidia"
 MOST_MS = 1 << 48
 """Of GPU time that one container is said to have used: its processes could write any number into their usage page."""
 
@@ -29,6 +31,7 @@ class Card:
     health: Health = Health.UNKNOWN
     health_reason: str = ""
     simulated: bool = False
+    vendor: str = NVIDIA
 
     def to_json(self) -> dict[str, Any]:
         found = {
@@ -39,6 +42,7 @@ class Card:
             "product": self.product,
             "health": self.health.value,
             "simulated": self.simulated,
+            "vendor": self.vendor,
         }
         return {**found, "healthReason": self.health_reason} if self.health_reason else found
 
@@ -53,6 +57,8 @@ class Card:
             health=Health(read.get("health", Health.UNKNOWN)),
             health_reason=read.get("healthReason", ""),
             simulated=read.get("simulated", False),
+            # Agents that do not tell the vendor report NVML's cards alone, beside simulated ones of the catalogue.
+            vendor=read.get("vendor") or vendor_of(read["model"]) or NVIDIA,
         )
 
 

@@ -212,6 +212,7 @@ def _card() -> Schema:
             "health": words(Health),
             "healthReason": text(200),
             "simulated": {"type": "boolean"},
+            "vendor": text(63),
         },
         required=("uuid", "index", "model", "memoryBytes"),
     )

@@ -174,6 +174,16 @@ def canonical_model(product: str, pci_id: str | None = None) -> str:
     return known.name if known else "-".join(_words(product)).upper() or "UNKNOWN"
 
 
+def vendor_of(model: str) -> str:
+    """The vendor of a model of the catalogue; empty for one that is not in it.
+
+    >>> vendor_of("H200"), vendor_of("MI300X"), vendor_of("ASCEND910B3")
+    ('nvidia', 'amd', '')
+    """
+    known = CATALOGUE.get(model)
+    return known.vendor if known else ""
+
+
 def find_model(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `name` means, whatever its case and separators; None when it means none of
     them.

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from gpupool.base.units import WHOLE, format_share
+from gpupool.base.units import WHOLE, format_percent, format_share
 
 
 class Sharing(StrEnum):
@@ -39,11 +39,29 @@ ANYWHERE = Within()
 
 
 @dataclass(frozen=True)
+class CardSelector:
+    """Which cards a claim may use, beside their model: one vendor, and cards that are named or excluded by UUID.
+
+    `not_models` excludes models by name, in the form of `Shape.model`.
+    """
+
+    vendor: str | None = None
+    """None: of any vendor."""
+    not_models: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
+    not_uuids: tuple[str, ...] = ()
+
+
+ANY_CARD = CardSelector()
+
+
+@dataclass(frozen=True)
 class Shape:
     """The part of a claim that decides where it can go. Equal shapes get equal answers.
 
     `gpu_milli` and `memory_bytes` are per card, `count` cards on one node; `memory_bytes`
-    None means the same part of the card's memory as of its compute. `cpu_milli` and `host_bytes` are processors and
+    None means `memory_milli` thousandths of the card's memory, and where that is None too, the same part of its memory
+    as of its compute. `cpu_milli` and `host_bytes` are processors and
     main memory of the node for the whole claim, 0 for no particular amount. `model` may name several, joined by `|`.
     A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the pool takes none in.
     """
@@ -60,6 +78,8 @@ class Shape:
     profile: str | None = None
     """A partition of that published profile instead of a share (`1g.18gb`); `gpu_milli` is then the profile's, and
     `memory_bytes` None: each card says how much memory a partition of it has."""
+    memory_milli: int | None = None
+    selector: CardSelector = ANY_CARD
 
     def __hash__(self) -> int:
         return self._hash
@@ -86,13 +106,17 @@ class Shape:
         """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional claim."""
         if self.memory_bytes is not None:
             return self.memory_bytes
-        return card_memory_bytes * self.gpu_milli // WHOLE >> 20 << 20
+        part = self.gpu_milli if self.memory_milli is None else self.memory_milli
+        return card_memory_bytes * part // WHOLE >> 20 << 20
 
     def __str__(self) -> str:
         best_effort = self.sharing is Sharing.BEST_EFFORT
-        return format_share(
+        text = format_share(
             self.gpu_milli, self.memory_bytes, self.count, best_effort=best_effort, profile=self.profile
         )
+        if self.memory_milli is None or self.memory_bytes is not None:
+            return text
+        return text.replace("its part of the memory", f"{format_percent(self.memory_milli)} % of the memory")
 
 
 @dataclass(frozen=True)
@@ -112,7 +136,9 @@ class Claim:
 class Reason(StrEnum):
     """Why a card, a node or the pool cannot take a claim (now, or ever)."""
 
+    VENDOR = "wrong vendor"
     MODEL = "wrong model"
+    EXCLUDED = "not a card that was named"
     LABELS = "labels differ"
     PARTITIONED = "in partition mode"
     PROFILE = "no such partition profile"

@@ -189,7 +189,7 @@ class Board:
         return lists and all(np.array_equal(a, b) for a, b in zip(_columns(old), _columns(new), strict=True))
 
 
-_LISTS = ("uuids", "models", "nodes", "node_labels", "links")
+_LISTS = ("uuids", "models", "nodes", "node_labels", "links", "vendors")
 
 
 def _columns(cards: Cards) -> list[Ints]:

@@ -108,7 +108,9 @@ class CompiledStreamFill:
 
     def _slot(self, shape: Shape) -> int:
         """Where the kernel remembers what it knows of such shapes; when there are no more places, all begin anew."""
-        key = shape.count, shape.held_milli, shape.cpu_milli, -1 if shape.memory_bytes is None else shape.memory_bytes
+        memory = -1 if shape.memory_bytes is None else shape.memory_bytes
+        part = -1 if shape.memory_milli is None else shape.memory_milli
+        key = shape.count, shape.held_milli, shape.cpu_milli, memory, part
         found = self._slots.get(key)
         if found is None:
             if len(self._slots) == SLOTS:

@@ -13,18 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
+from gpupool.model.catalogue import vendor_of
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.kernel_calls import Look
 from gpupool.scheduling.partitions import named, room
-from gpupool.scheduling.snapshot import CARD_STATUS, Bools, CardStatus, Ints
+from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
 Codes = npt.NDArray[np.int8]
 
 FITS = 0
 ORDER = (
+    Reason.VENDOR,
     Reason.MODEL,
+    Reason.EXCLUDED,
     Reason.LABELS,
     Reason.PARTITIONED,
     Reason.PROFILE,
@@ -237,10 +240,27 @@ def _of_kind(shape: Shape, free: Free) -> Codes:
         why[np.fromiter(cards.cuts, dtype=np.int64)] = CODE[Reason.PARTITIONED]
     for label in shape.labels:
         why[~free.labelled(label)[cards.node]] = CODE[Reason.LABELS]
+    selector = shape.selector
+    if selector.uuids or selector.not_uuids:
+        wanted, unwanted = set(selector.uuids or cards.uuids), set(selector.not_uuids)
+        taken = np.array([uuid in wanted and uuid not in unwanted for uuid in cards.uuids], dtype=np.bool_)
+        why[~taken] = CODE[Reason.EXCLUDED]
+    if selector.not_models:
+        excluded = "|".join(selector.not_models)
+        of_them = np.array([model_matches(excluded, model) for model in cards.models], dtype=np.bool_)
+        why[of_them[cards.model]] = CODE[Reason.MODEL]
     if shape.model is not None:
         named = np.array([model_matches(shape.model, model) for model in cards.models], dtype=np.bool_)
         why[~named[cards.model]] = CODE[Reason.MODEL]
+    if selector.vendor is not None:
+        ours = np.array([vendor == selector.vendor for vendor in vendors_of(cards)], dtype=np.bool_)
+        why[~ours[cards.model]] = CODE[Reason.VENDOR]
     return why
+
+
+def vendors_of(cards: Cards) -> tuple[str, ...]:
+    """The vendor of each of `cards.models`."""
+    return cards.vendors or tuple(vendor_of(model) for model in cards.models)
 
 
 def _publishing(shape: Shape, free: Free) -> Bools:

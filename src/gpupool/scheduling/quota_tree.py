@@ -148,7 +148,7 @@ class Tree:
         milli = least.gpu_milli
         if not self.models:
             return {GPU: milli, MEMORY: least.memory_bytes}
-        kinds = self.size.matching(shape.model)
+        kinds = self.size.matching(shape.model, shape.selector.vendor)
         named = {r: milli for r in self.models if kinds and all(_is_of(r, model) for model in kinds)}
         return {GPU: milli, MEMORY: least.memory_bytes, **named}
 
@@ -162,7 +162,7 @@ class Tree:
         """The shape kept to those models of which the tenant may hold so much more; None when there is none."""
         if not self.models:
             return shape
-        kinds = self.size.matching(shape.model)
+        kinds = self.size.matching(shape.model, shape.selector.vendor)
         milli = shape.held_milli * shape.count
         open_ = [kind for kind in kinds if self.covers(tenant, {r: milli for r in self.models if _is_of(r, kind)})]
         if len(open_) == len(kinds):

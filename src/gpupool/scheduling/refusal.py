@@ -14,14 +14,15 @@ from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling import wording
-from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit
+from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit, vendors_of
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Bools, Cards, Ints
 
 _PASSING = (Reason.COMPUTE, Reason.MEMORY, Reason.NOT_WHOLE, Reason.PLACE, Reason.CPU, Reason.HOST_MEMORY)
 _STATUS = (Reason.DRAINING, Reason.NOT_ADOPTED, Reason.UNHEALTHY)
 _MODES = (Reason.PROFILE, Reason.PARTITIONED)
-_DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), _MODES, (Reason.LABELS,), (Reason.MODEL,))
+_KINDS = ((Reason.LABELS,), (Reason.EXCLUDED,), (Reason.MODEL,), (Reason.VENDOR,))
+_DOMINANCE = (_PASSING, _STATUS, (Reason.CARD_TOO_SMALL,), _MODES, *_KINDS)
 """What dominates: reasons that pass by themselves before those that an operator or the asker must change."""
 
 
@@ -64,10 +65,14 @@ def _no_such_card(fit: Fit, free: Free, known: Iterable[str], asked_memory: str 
         return _never(fit, free, Reason.PROFILE, sentence, hint)
     if (cut := int(np.count_nonzero(fit.wanted == CODE[Reason.PARTITIONED]))) > 0:
         return _never(fit, free, Reason.PARTITIONED, *wording.all_partitioned(fit.shape, cut))
-    if (fit.wanted == CODE[Reason.LABELS]).any() or fit.shape.model is None:
+    if (fit.wanted == CODE[Reason.LABELS]).any():
         hint = "gpupool gpus -o wide shows each node's labels"
         return _never(fit, free, Reason.LABELS, wording.no_labels(fit.shape), hint)
-    return _unknown_model(fit, free, fit.shape.model, tuple(known))
+    if (fit.wanted == CODE[Reason.EXCLUDED]).any():
+        return _never(fit, free, Reason.EXCLUDED, *wording.no_named_card(fit.shape))
+    if (fit.wanted == CODE[Reason.MODEL]).any():
+        return _no_model(fit, free, tuple(known))
+    return _never(fit, free, Reason.VENDOR, *wording.no_vendor(fit.shape, vendors_present(free.cards)))
 
 
 def _too_large(fit: Fit, free: Free, rows: Ints, asked_memory: str | None) -> Rejection:
@@ -78,8 +83,10 @@ def _too_large(fit: Fit, free: Free, rows: Ints, asked_memory: str | None) -> Re
     return _never(fit, free, Reason.CARD_TOO_SMALL, sentence, f"write --memory {size // MIB}MiB or less")
 
 
-def _unknown_model(fit: Fit, free: Free, model: str, known: tuple[str, ...]) -> Rejection:
-    models = present_models(free.cards)
+def _no_model(fit: Fit, free: Free, known: tuple[str, ...]) -> Rejection:
+    models, model = present_models(free.cards), fit.shape.model
+    if model is None:
+        return _never(fit, free, Reason.MODEL, *wording.only_excluded(fit.shape, models))
     near = nearest_model(model, models)
     meant = nearest_model(model, known)
     hint = f"write --model {near or models[0]}"
@@ -96,6 +103,12 @@ def _never(fit: Fit, free: Free, dominant: Reason, sentence: str, hint: str) -> 
 def present_models(cards: Cards) -> tuple[str, ...]:
     """Models of which the pool has a card, in the order of the snapshot."""
     return tuple(cards.models[i] for i in np.unique(cards.model))
+
+
+def vendors_present(cards: Cards) -> tuple[str, ...]:
+    """Vendors of which the pool has a card."""
+    vendors = vendors_of(cards)
+    return tuple(sorted({vendors[number] for number in np.unique(cards.model)} - {""}))
 
 
 def not_now(fit: Fit, free: Free) -> Rejection:

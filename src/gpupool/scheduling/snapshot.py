@@ -106,6 +106,8 @@ class Cards:
     """From the widest to the narrowest (block, rack)."""
     links: Mapping[int, Topology] = field(default_factory=dict)
     """By node, what joins its cards; a node that is not in it has no known links."""
+    vendors: tuple[str, ...] = ()
+    """Of each of `models`, its vendor; nothing: as the catalogue has it, `""` where that does not know."""
     cuts: Mapping[int, Cut] = field(default_factory=dict)
     """By row, the cards in partition mode: they take partitions alone, and no other card takes one."""
 

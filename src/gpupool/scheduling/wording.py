@@ -84,6 +84,24 @@ def no_labels(shape: Shape) -> str:
     return f"no {model}card of this pool is on a node with {labelled(shape)}"
 
 
+def no_vendor(shape: Shape, vendors: Sequence[str]) -> tuple[str, str]:
+    """What is missing, and what to do about it."""
+    sentence = f"no card of vendor {shape.selector.vendor} in this pool; it has cards of {listed(vendors)}"
+    return sentence, "ask for a card of a vendor that the pool has, or leave the pod to its own device plugin"
+
+
+def no_named_card(shape: Shape) -> tuple[str, str]:
+    """Where cards are chosen or excluded by UUID."""
+    wanted = f"none of the cards {listed(shape.selector.uuids)} is" if shape.selector.uuids else "no other card is"
+    return f"{wanted} in this pool, of the kind that was asked for", "gpupool gpus -o wide shows each card's UUID"
+
+
+def only_excluded(shape: Shape, models: Sequence[str]) -> tuple[str, str]:
+    """Where every card is of a model that the claim excludes."""
+    excluded = listed(shape.selector.not_models)
+    return f"this pool has only cards of {listed(models)}, and {excluded} are excluded", "exclude fewer models"
+
+
 def too_large(shape: Shape, largest_model: str, largest_bytes: int, asked: str | None = None) -> str:
     wanted, has = two_sizes(shape.memory_bytes or 0, largest_bytes)
     labels = f" on a node with {labelled(shape)}" if shape.labels else ""
@@ -275,6 +293,8 @@ def _at_most(reason: Reason, most: dict[Reason, str], *, only: bool = False) -> 
 
 _DOES = {
     Reason.MODEL: ("is of another model", "are of another model"),
+    Reason.VENDOR: ("is of another vendor", "are of another vendor"),
+    Reason.EXCLUDED: ("is excluded", "are excluded"),
     Reason.LABELS: ("is on a node with other labels", "are on nodes with other labels"),
     Reason.PARTITIONED: ("is in partition mode", "are in partition mode"),
     Reason.PROFILE: ("has no such profile", "have no such profile"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupool.base.errors import BadTrace
-from gpupool.model.claim import Shape, Sharing, Within
+from gpupool.model.claim import CardSelector, Shape, Sharing, Within
 from gpupool.model.quota import Quota
 from gpupool.simulation.trace import DEFAULT_TENANT, Arrival, Node, Trace, made
 
@@ -215,6 +215,18 @@ def shape_from(data: Mapping[str, Any]) -> Shape:
     """The shape as a submission's event has it; what is left out is as in `Shape`. Raises KeyError, TypeError."""
     given = dict(data)
     within = given.pop("within", None)
+    selector = given.pop("selector", None) or {}
     labels = tuple((str(key), str(value)) for key, value in given.pop("labels", ()))
     sharing = Sharing(given.pop("sharing", Sharing.FIXED))
-    return Shape(**given, labels=labels, sharing=sharing, within=Within(**within) if within else Within())
+    return Shape(
+        **given,
+        labels=labels,
+        sharing=sharing,
+        within=Within(**within) if within else Within(),
+        selector=CardSelector(**{key: _selected(value) for key, value in selector.items()}),
+    )
+
+
+def _selected(value: Any) -> Any:
+    """Lists of the log as tuples."""
+    return tuple(map(str, value)) if isinstance(value, list) else value

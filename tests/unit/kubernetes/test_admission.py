@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import NotExpressible, Refused
+from gpupool.base.errors import Refused
 from gpupool.kubernetes import admission, names
 from gpupool.kubernetes.admission import Cluster, decide, review
 from gpupool.kubernetes.hosts import Host
@@ -104,10 +104,27 @@ def test_before_there_are_cards_nothing_is_too_large() -> None:
         decide(asking(gpus="64"), "team", cluster())
 
 
-def test_single_cards_cannot_be_chosen() -> None:
+def test_a_card_that_is_named_is_checked_against_the_pools() -> None:
     pod = asking(gpus="1")
+    pod["metadata"]["annotations"] = {"gpupool.dev/cards": "GPU-n0-2"}
+    decide(pod, "team", cluster())
     pod["metadata"]["annotations"] = {"gpupool.dev/cards": "GPU-1"}
-    with pytest.raises(NotExpressible, match="single cards"):
+    with pytest.raises(Refused, match="none of the cards GPU-1 is in this pool"):
+        decide(pod, "team", cluster())
+
+
+@pytest.mark.parametrize("word", ["huawei.com/Ascend910B3", "amd.com/gpu"])
+def test_another_vendors_card_is_refused_where_the_pool_has_none(word: str) -> None:
+    pod = asking(gpus="1")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {word: "1"}}
+    with pytest.raises(Refused, match=r"no card of vendor (ascend|amd) in this pool; it has cards of nvidia"):
+        decide(pod, "team", cluster())
+
+
+def test_the_vendor_that_a_pod_names_in_our_words_is_kept() -> None:
+    pod = asking(gpus="1")
+    pod["metadata"]["annotations"] = {"gpupool.dev/vendor": "amd"}
+    with pytest.raises(Refused, match="no card of vendor amd"):
         decide(pod, "team", cluster())
 
 

@@ -1,11 +1,23 @@
 """The filter: a reason per card, counts per node, and what is looked at again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.model.claim import Reason, Shape, Sharing
-from gpupool.scheduling.feasible import CODE, FITS, ORDER, Fit, cheapest_bytes, model_matches, needed_bytes, roomy_nodes
+from gpupool.model.claim import CardSelector, Reason, Shape, Sharing
+from gpupool.scheduling.feasible import (
+    CODE,
+    FITS,
+    ORDER,
+    Fit,
+    cheapest_bytes,
+    model_matches,
+    needed_bytes,
+    roomy_nodes,
+    vendors_of,
+)
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Cards, CardStatus
 from tests.support.scheduling_builders import cards, shape, whole
@@ -147,3 +159,29 @@ def test_a_claim_to_processors_alone_asks_nothing_of_cards() -> None:
 def test_any_of_several_models_will_do() -> None:
     fit = Fit(Shape(500, GIB, model="t4|A100"), Free(cards("1x1xH200+1x1xA100-40G+1x1xT4")))
     assert fit.why.tolist() == [CODE[Reason.MODEL], 0, 0]
+
+
+def test_cards_of_another_vendor_do_not_fit_and_are_counted_as_such() -> None:
+    pool = replace(cards("mixed:T4,H200,A100-40G"), vendors=("nvidia", "amd", "nvidia"))
+    want = Shape(1000, selector=CardSelector("amd"))
+    assert reasons(want, pool) == [Reason.VENDOR, None, Reason.VENDOR]
+    assert reasons(replace(want, model="T4"), pool) == [Reason.VENDOR, Reason.MODEL, Reason.VENDOR]
+
+
+def test_without_a_word_of_vendors_the_catalogue_tells_them() -> None:
+    assert vendors_of(replace(cards("mixed:T4,H200"), models=("T4", "MI300X"))) == ("nvidia", "amd")
+    assert reasons(Shape(1000, selector=CardSelector("nvidia")), cards("2xT4")) == [None, None]
+
+
+def test_cards_are_chosen_and_excluded_by_uuid_and_by_model() -> None:
+    pool, named, excluded = cards("mixed:T4,T4,H200"), Reason.EXCLUDED, Reason.MODEL
+    chosen = CardSelector(uuids=("node-1/1", "node-1/2", "elsewhere"), not_uuids=("node-1/1",))
+    assert reasons(Shape(1000, selector=chosen), pool) == [named, named, None]
+    assert reasons(Shape(1000, selector=CardSelector(not_models=("t4",))), pool) == [excluded, excluded, None]
+
+
+def test_a_part_of_the_memory_is_of_the_card_and_not_of_the_compute() -> None:
+    pool = cards("mixed:T4,H200", used={"node-1/0": (0, 12 * GIB)})
+    want = Shape(100, memory_milli=500)
+    assert needed_bytes(want, Free(pool)).tolist() == [int(7.5 * GIB), 70 * GIB]
+    assert reasons(want, pool) == [Reason.MEMORY, None]

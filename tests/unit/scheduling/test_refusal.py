@@ -1,7 +1,7 @@
 import numpy as np
 
 from gpupool.base.units import GIB, MIB
-from gpupool.model.claim import Reason, Shape
+from gpupool.model.claim import CardSelector, Reason, Shape
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.refusal import never, not_now
@@ -40,3 +40,24 @@ def test_several_models_are_told_as_alternatives() -> None:
     none = never(Fit(Shape(1000, None, 3, model="T4|A10"), free), free)
     assert none is not None
     assert none.sentence == "needs 3 T4 or A10 cards on one node; no node has more than 2 of them"
+
+
+def refused(want: Shape, pool: str) -> tuple[Reason, str]:
+    said = never(Fit(want, Free(cards(pool))), Free(cards(pool)))
+    assert said is not None
+    return said.dominant, said.sentence
+
+
+def test_a_choice_of_cards_that_no_card_of_the_pool_meets_is_refused_by_name() -> None:
+    assert refused(Shape(1000, selector=CardSelector("ascend")), "2xT4+2xH200") == (
+        Reason.VENDOR,
+        "no card of vendor ascend in this pool; it has cards of nvidia",
+    )
+    assert refused(Shape(1000, selector=CardSelector(uuids=("GPU-7",))), "2xT4") == (
+        Reason.EXCLUDED,
+        "none of the cards GPU-7 is in this pool, of the kind that was asked for",
+    )
+    assert refused(Shape(1000, selector=CardSelector(not_models=("T4",))), "2xT4") == (
+        Reason.MODEL,
+        "this pool has only cards of T4, and T4 are excluded",
+    )
