@@ -45,8 +45,8 @@ def in_use(admin: Api, **spec: Any) -> Object:
 def test_there_is_one_to_look_at_and_it_says_all_that_is_in_use(pool: ClusterPool, admin: Api) -> None:
     found = admin.get(POOL)
     assert Settings.from_json(found["status"]["inUse"]).preemption.protected_s == 1  # as this controller was started
-    (condition,) = found["status"]["conditions"]
-    assert (condition["type"], condition["status"]) == ("InForce", "True")
+    conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    assert conditions == {"InForce": "True", "PolicyWorks": "True"}
 
 
 def test_one_that_is_deleted_comes_again_and_changes_nothing(pool: ClusterPool, admin: Api) -> None:

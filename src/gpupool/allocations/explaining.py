@@ -66,7 +66,7 @@ def _explained(
         job=job.name,
         state=job.state,
         sentence=answer.sentence,
-        hints=list(answer.helps),
+        hints=[*answer.helps, *_faults(placer)],
         cards={str(reason): count for reason, count in answer.cards.items()},
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
@@ -75,6 +75,12 @@ def _explained(
         start_promised=bool(start and start.reserved),
         ahead=answer.ahead + mirror.position(job.id),
     )
+
+
+def _faults(placer: Placer) -> list[str]:
+    """That another policy places than the pool's own: seats may be worse than they were, and an admin should know."""
+    fault = placer.planner.fault
+    return [f"{fault.sentence} (an admin sees why: gpupool doctor)"] if fault else []
 
 
 def _standing(job: JobOut, now_ns: int) -> str:

@@ -6,7 +6,10 @@ policy begins anew with each change of it.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp2
 from typing import Any
@@ -15,9 +18,11 @@ import sqlalchemy as sa
 
 from gpupool.allocations.gangs import shape_of
 from gpupool.allocations.tables import claims, jobs
+from gpupool.base.errors import GpupoolError
 from gpupool.model.claim import Shape
 from gpupool.model.job import JobState
 from gpupool.scheduling.estimates import History
+from gpupool.scheduling.guarded import PolicyFault, fault_of
 from gpupool.scheduling.snapshot import Expected
 from gpupool.tenancy.tables import tenants
 
@@ -28,7 +33,11 @@ HALF_LIFE = 250
 """After so many later claims one weighs half."""
 AFRESH = 64
 """After so many claims what is expected is handed out anew."""
+LEARNT = "learnt"
+"""The name under which an unreadable past is reported."""
 _NS = 10**9
+
+log = logging.getLogger(__name__)
 
 _CLAIMED = (
     sa.select(claims, sa.func.count(jobs.c.id).label("jobs"))
@@ -67,23 +76,42 @@ class Learnt:
     def __init__(self) -> None:
         self.history = History()
         self.expected = Expected()
+        self.fault: PolicyFault | None = None
+        """What of the past could not be read; None once enough has come since."""
         self._claimed: deque[_Claimed] = deque(maxlen=REMEMBERED)
         self._since = 0
 
     def load(self, connection: sa.Connection, now_ns: int) -> None:
-        """Read the latest claims and runs."""
-        rows = connection.execute(_CLAIMED, {"since": max(0, now_ns - DAYS_NS)}).all()
-        self._claimed = deque((_Claimed(shape_of(row), row.jobs) for row in reversed(rows)), REMEMBERED)
+        """Read the latest claims and runs; rows that cannot be read are reported and cost only what they taught."""
+        self.fault = None
+        self._claimed.clear()
         self.history = History()
-        for row in reversed(connection.execute(_RUNS).all()):
-            self.ran(row.tenant, row.array_name or row.name, shape_of(row), (row.ended_ns - row.started_ns) // _NS)
+        with self._forgiving():
+            rows = connection.execute(_CLAIMED, {"since": max(0, now_ns - DAYS_NS)}).all()
+            self._claimed.extend(_Claimed(shape_of(row), row.jobs) for row in reversed(rows))
+        with self._forgiving():
+            for row in reversed(connection.execute(_RUNS).all()):
+                self.ran(row.tenant, row.array_name or row.name, shape_of(row), (row.ended_ns - row.started_ns) // _NS)
         self.hand_out()
+
+    @contextmanager
+    def _forgiving(self) -> Iterator[None]:
+        """A store that refuses is an error of the store; what it gave and nobody can read stops no pool."""
+        try:
+            yield
+        except (GpupoolError, sa.exc.SQLAlchemyError):
+            raise
+        except Exception as error:
+            said = "what the pool has learnt from its past cannot be read; it learns anew"
+            self.fault = fault_of(LEARNT, said, error)
+            log.exception("%s", said)
 
     def claimed(self, shape: Shape, count: int) -> None:
         """Somebody asked for this, that often."""
         self._claimed.append(_Claimed(shape, count))
         self._since += 1
         if self._since >= AFRESH:
+            self.fault = None
             self.hand_out()
 
     def ran(self, tenant: str, name: str, shape: Shape, seconds: int) -> None:

@@ -32,6 +32,7 @@ from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.reservation import Reservation
+from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.runs import Register
@@ -252,6 +253,12 @@ class Mirror:
         """How long such a job will run at most: its limit, else what the past says, else None."""
         with self.lock:
             return self._learnt.seconds(tenant, name, shape, limit)
+
+    @property
+    def learnt_fault(self) -> PolicyFault | None:
+        """What of the pool's past could not be read."""
+        with self.lock:
+            return self._learnt.fault
 
     def reservations(self) -> tuple[Reservation, ...]:
         with self.lock:

@@ -25,6 +25,7 @@ from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.metering.service import Metering
 from gpupool.scheduling.explain import Explanation
+from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.snapshot import Plan, Snapshot, Waiting
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import counters
@@ -75,6 +76,7 @@ class Placer:
         self._reload_cards = self._reload_tenants = self._reload_reservations = False
         self._look_after = True
         self._stale = 0
+        self._fault_told: PolicyFault | None = None
         self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
         store.hub.listen(self._listen)
 
@@ -178,6 +180,7 @@ class Placer:
     def run_once(self) -> Outcome:
         """One cycle over everything that waits."""
         with self._cycle_lock:
+            self._tell_fault()
             self.refresh()
             self._send_elsewhere()
             if not self._mirror.waiting_count():
@@ -186,6 +189,7 @@ class Placer:
             snapshot = self.planner.snapshot()
             plan = self.planner.plan(snapshot)
             self.planner.keep(plan)
+            self._tell_fault()
             if not plan.placements and not plan.evictions:
                 return Outcome(0, more=False)
             try:
@@ -207,6 +211,8 @@ class Placer:
             for _attempt in range(TRIES):
                 self.refresh()
                 plan = self.planner.plan(self.planner.snapshot(arrival.waiting))
+                if self.planner.fault != self._fault_told:
+                    self._pace.hurry()
                 if not wait and len(_mine(arrival, plan)) < len(arrival.waiting.heads):
                     if looked_again:
                         raise self._no_room(arrival.waiting)
@@ -250,6 +256,23 @@ class Placer:
         answer = self.planner.explain(waiting)
         sentence = "claims of higher rank take the room there is" if answer.dominant is None else answer.sentence
         return NoRoomNow(sentence, hint="; ".join((*answer.helps[:1], "leave out --no-wait to wait for room")))
+
+    def _tell_fault(self) -> None:
+        """An event when a policy has failed, and one when it works again; a store that refuses hears it later."""
+        fault = self.planner.fault
+        if fault == self._fault_told:
+            return
+        told = fault or self._fault_told
+        assert told is not None
+        kind = "scheduler.policy_failed" if fault else "scheduler.policy_restored"
+        data = {"sentence": told.sentence, "error": told.error} if fault else {}
+        try:
+            with self._store.write() as write:
+                write.event(kind, told.policy, data=data)
+        except GpupoolError as error:
+            self._on_error(error)
+            return
+        self._fault_told = fault
 
     def _send_elsewhere(self) -> None:
         """Jobs on cards that are not well any more leave them, where they asked to start again."""

@@ -6,6 +6,7 @@ promised is in the next snapshot, so that promises are kept from plan to plan.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -16,8 +17,10 @@ from gpupool.allocations.reserving import next_boundary
 from gpupool.base.clock import LedgerClock
 from gpupool.model.claim import Rejection
 from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle, planned
+from gpupool.scheduling.careful import CarefulCycles
+from gpupool.scheduling.cycle import planned
 from gpupool.scheduling.explain import Explanation, explain
+from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store import counters
@@ -28,6 +31,8 @@ LOOK_SECONDS = 60.0
 """While something waits, time alone can give it a turn: it is looked at again at least so often."""
 HOUR_NS = 3600 * 10**9
 
+log = logging.getLogger(__name__)
+
 
 class Planner:
     """Who reads an answer needs no lock: each is of one plan, and replaced by the next as a whole."""
@@ -35,7 +40,7 @@ class Planner:
     def __init__(self, mirror: Mirror, clock: LedgerClock, rules: PreemptionRules) -> None:
         self.rules = rules
         self._mirror, self._clock = mirror, clock
-        self._board: Board | None = None
+        self._cycles = CarefulCycles(_count_fault)
         self._evicted: deque[tuple[int, str]] = deque()
         self._rejections: Mapping[ClassKey, Rejection] = {}
         self._starts: Mapping[ClassKey, Start] = {}
@@ -54,11 +59,16 @@ class Planner:
     def plan(self, snapshot: Snapshot) -> Plan:
         started = time.perf_counter()
         now_ns = self._clock.now_ns()
-        plan = cycle(snapshot, now_ns, limit=BATCH, board=self._following(snapshot), rules=self._rules_at(now_ns))
+        plan = self._cycles.plan(snapshot, now_ns, BATCH, self._rules_at(now_ns))
         counters.decisions.cycle(
             seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
         )
         return plan
+
+    @property
+    def fault(self) -> PolicyFault | None:
+        """What is wrong with the pool's placement policy as of the last plan, or with what it has learnt."""
+        return self._cycles.fault or self._mirror.learnt_fault
 
     def keep(self, plan: Plan) -> None:
         """It is the last one from now on."""
@@ -76,8 +86,7 @@ class Planner:
 
     def _following(self, snapshot: Snapshot) -> Board:
         """The board that lives on from plan to plan."""
-        self._board = self._board or Board(snapshot)
-        return self._board
+        return self._cycles.board(snapshot)
 
     def _rules_at(self, now_ns: int) -> PreemptionRules:
         """The rules, with what each tenant has lost within the last hour."""
@@ -124,3 +133,8 @@ class Planner:
         boundary = next_boundary(self._mirror.reservations(), now_ns)
         instants = [start.at_ns for start in self._starts.values()] + ([boundary] if boundary else [])
         return min([LOOK_SECONDS, *(max(0.01, (at - now_ns) / 1e9) for at in instants if at > now_ns)])
+
+
+def _count_fault(fault: PolicyFault) -> None:
+    log.error("%s: %s", fault.sentence, fault.error)
+    counters.decisions.policy_failed(fault.policy)

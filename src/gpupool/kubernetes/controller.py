@@ -44,8 +44,8 @@ from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import Away, keep
 from gpupool.kubernetes.writing import Writing
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.careful import CarefulCycles
+from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.snapshot import Plan
 
 QUIET_SECONDS = 0.02
@@ -83,7 +83,7 @@ class Controller:
         self.reservations = Reservations(time.monotonic)
         self._reservation_status = ReservationStatus(api, self.reservations, now_ns)
         self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
-        self._board: Board | None = None
+        self._cycles = CarefulCycles(self._count_fault)
         self._crowded: dict[str, str] = {}
         self._wake = asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
@@ -275,10 +275,14 @@ class Controller:
         now_ns = self._now_ns()
         self._crowded = fitting.crowded(self.pool)
         snapshot = self.pool.snapshot(now_ns, without=self._crowded)
-        self._board = self._board or Board(snapshot)
-        plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=self.settings.in_use.preemption)
+        plan = self._cycles.plan(snapshot, now_ns, HEADS, self.settings.in_use.preemption)
+        self._settings_status.note_fault(self._cycles.fault)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
         self.counts.cycles += 1
         together = fitting.kept(plan.placements, self.pool)
         self._again = len(together) < len(plan.placements)
         return replace(plan, placements=together)
+
+    def _count_fault(self, fault: PolicyFault) -> None:
+        log.error("%s: %s", fault.sentence, fault.error)
+        self.counts.policy_failures += 1

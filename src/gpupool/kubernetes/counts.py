@@ -24,3 +24,4 @@ class Counts:
     replacements: int = _count("pods deleted that no node took, so that their owner makes another")
     event_writes: int = _count("events written on pods and nodes")
     capacity_writes: int = _count("writes of what a node has")
+    policy_failures: int = _count("exceptions of a placement policy, each answered by a simpler one")

@@ -17,9 +17,11 @@ from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.settings import NAME, SETTINGS, PoolSettings
-from gpupool.kubernetes.tenant_status import condition
+from gpupool.kubernetes.tenant_status import condition, dated
+from gpupool.scheduling.guarded import PolicyFault
 
 SIZE_SECONDS = 2.0
+POLICY_WORKS = "PolicyWorks"
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ class SettingsStatus:
         self._api, self._settings, self._pool, self._listed, self._now_ns = api, settings, pool, listed, now_ns
         self._admits: dict[str, Any] = {}
         self._stale, self._again = True, 0.0
+        self._fault: PolicyFault | None = None
         self.wake = asyncio.Event()
         """The object was heard of."""
 
@@ -45,6 +48,12 @@ class SettingsStatus:
         """What the pool has, or what a tenant may have, has changed."""
         self._stale = True
         self.wake.set()
+
+    def note_fault(self, fault: PolicyFault | None) -> None:
+        """What replaces the placement policy as of the last plan; None while the policy works."""
+        if fault != self._fault:
+            self._fault = fault
+            self.wake.set()
 
     async def run(self) -> None:
         """Writes what is due; until it is cancelled."""
@@ -75,11 +84,15 @@ class SettingsStatus:
 
     def _wanted(self) -> dict[str, Any]:
         known = self._settings.known or {}
+        before = known.get("status") or {}
         return {
             "observedGeneration": known["metadata"].get("generation", 0),
             "inUse": self._settings.in_use.to_json(),
             "admits": self._admitted(),
-            "conditions": [condition(self._settings.refusal, known.get("status") or {}, self._now_ns())],
+            "conditions": [
+                condition(self._settings.refusal, before, self._now_ns()),
+                dated(policy_condition(self._fault), before, self._now_ns()),
+            ],
         }
 
     def _admitted(self) -> dict[str, Any]:
@@ -96,3 +109,11 @@ class SettingsStatus:
 def empty() -> dict[str, Any]:
     """An object that changes nothing."""
     return {"apiVersion": names.API_VERSION, "kind": "PoolSettings", "metadata": {"name": NAME}, "spec": {}}
+
+
+def policy_condition(fault: PolicyFault | None) -> dict[str, Any]:
+    """Whether the placement policy that is in use decides, or a simpler one in its stead."""
+    if fault is None:
+        return {"type": POLICY_WORKS, "status": "True", "reason": "Works", "message": "the policy in use decides"}
+    message = f"{fault.sentence}: {fault.error}"
+    return {"type": POLICY_WORKS, "status": "False", "reason": "Failed", "message": message[:1024]}

@@ -113,7 +113,12 @@ def condition(refusal: GpupoolError | None, status: Json, now_ns: int) -> dict[s
     if refusal is not None:
         message = f"{refusal.code}: {refusal.message}; what was in force stays"
         found |= {"status": "False", "reason": "NotTaken", "message": message[:1024]}
-    before: Json = next((one for one in status.get("conditions") or () if one.get("type") == CONDITION), {})
+    return dated(found, status, now_ns)
+
+
+def dated(found: dict[str, Any], status: Json, now_ns: int) -> dict[str, Any]:
+    """The condition with the time of its last change from yes to no or back."""
+    before: Json = next((one for one in status.get("conditions") or () if one.get("type") == found["type"]), {})
     if before.get("status") == found["status"] and before.get("lastTransitionTime"):
         return {**found, "lastTransitionTime": before["lastTransitionTime"]}
     stamp = datetime.fromtimestamp(now_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,9 @@ from gpupool.scheduling import near, policies
 from gpupool.scheduling.copies import Copies
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free, Recut
+from gpupool.scheduling.guarded import Guarded, GuardedCuts, PolicyFault, guarded
 from gpupool.scheduling.numa import Division
+from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_partitions import Cuts
@@ -56,8 +58,10 @@ NOTHING = Took()
 class Board:
     """What is free, each shape's ranking, and the policy at work; trials lie inside each other."""
 
-    def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
+    def __init__(self, snapshot: Snapshot, seed: int = 0, *, guard: bool = False) -> None:
+        """`guard`: an exception of the policy does not leave the board, a simpler one goes on (`fault` tells)."""
         self._seed = seed
+        self._guard = guard
         self.roster = Roster()
         self._begin(snapshot)
 
@@ -110,6 +114,12 @@ class Board:
         """Rows of the node's cards, best first; where links have a say, exactly as many as the claim takes."""
         linked = self.linked.choose(ranking.fit, node)
         return near.order(self.free, ranking.fit, ranking.choose(node)) if linked is None else linked
+
+    @property
+    def fault(self) -> PolicyFault | None:
+        """What a guarded policy raised since it was begun; None while it works."""
+        raters = (self.rater, self.cuts)
+        return next((one.fault for one in raters if isinstance(one, Guarded) and one.fault is not None), None)
 
     # --- trials -----------------------------------------------------------------------------
 
@@ -172,14 +182,24 @@ class Board:
     def _begin(self, snapshot: Snapshot) -> None:
         self._policy, self._expected = snapshot.policy, snapshot.expected
         self.free = Free(snapshot.cards)
-        self.rater = policies.named(snapshot.policy).start(self.free, snapshot.expected.shares, self._seed)
-        self.cuts = Cuts(self.free, snapshot.expected)
+        self._begin_policy(snapshot)
         self.linked = LinkedSets(self.free)
         self._rankings = Rankings(self.free, self.rater, cuts=self.cuts)
         self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()
         self._heard: list[_Heard] = []
         self.roster.begin(snapshot.cards)
         self.roster.follow(snapshot.running)
+
+    def _begin_policy(self, snapshot: Snapshot) -> None:
+        policy, expected = snapshot.policy, snapshot.expected
+        self.rater: Rater
+        self.cuts: Cuts | GuardedCuts
+        if self._guard:
+            self.rater = guarded(policy, self.free, expected.shares, self._seed)
+            self.cuts = GuardedCuts(self.free, expected)
+        else:
+            self.rater = policies.named(policy).start(self.free, expected.shares, self._seed)
+            self.cuts = Cuts(self.free, expected)
 
     def _same(self, snapshot: Snapshot) -> bool:
         old, new = self.free.cards, snapshot.cards

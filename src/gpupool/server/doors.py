@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool import __version__
+from gpupool.allocations.service import Allocations
 from gpupool.allocations.tables import jobs
 from gpupool.base.errors import NotLoggedIn
 from gpupool.fleet.tables import devices, nodes
@@ -56,6 +57,8 @@ async def login(request: Request, body: LoginIn) -> LoginOut:
 def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Permission.READ))]) -> PoolOut:
     """The pool as a whole: who runs it, where, and how much there is."""
     config: ServerConfig = request.app.state.config
+    allocations: Allocations = request.app.state.allocations
+    fault = allocations.placer.planner.fault
     with request.app.state.store.read() as connection:
         counts = _counts(connection)
     return PoolOut(
@@ -67,6 +70,8 @@ def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Per
         listeners=list(config.listeners),
         started_ns=config.started_ns,
         ledger_ahead_seconds=round(request.app.state.store.clock.ahead_ns() / 1e9, 3),
+        policy=allocations.mirror.policy,
+        policy_fault=None if fault is None else f"{fault.sentence}: {fault.error}",
         **counts,
     )
 

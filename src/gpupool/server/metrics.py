@@ -248,6 +248,12 @@ def _decisions() -> Iterator[Metric]:
         ("cycles", "Scheduling cycles since the server started.", decisions.cycles, ()),
         ("placements", "Claims that cycles placed.", decisions.placements, ()),
         ("conflicts", "Plans that were stale when they were written.", decisions.conflicts, ()),
+        (
+            "policy_failures",
+            "Exceptions of a placement policy, each answered by a simpler one in its stead.",
+            decisions.policy_failures,
+            ("policy",),
+        ),
         ("rejections", "Kinds of claims that a cycle left waiting, by reason.", decisions.rejections, ("reason",)),
     )
     for name, text, counter, labels in told:

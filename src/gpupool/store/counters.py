@@ -73,6 +73,7 @@ class Decisions:
 
     def __init__(self) -> None:
         self.cycles, self.placements, self.conflicts, self.rejections = Counter(), Counter(), Counter(), Counter()
+        self.policy_failures = Counter()
         self.seconds = Histogram(FAST_SECONDS)
         self._lock = threading.Lock()
         self._standing: Mapping[str, int] = {}
@@ -91,6 +92,10 @@ class Decisions:
     def conflict(self) -> None:
         """A plan was stale when it was written."""
         self.conflicts.add()
+
+    def policy_failed(self, policy: str) -> None:
+        """A placement policy raised an exception and was replaced."""
+        self.policy_failures.add(1, policy)
 
     def standing(self) -> Mapping[str, int]:
         """Kinds of claims that the latest cycle left waiting, by reason."""

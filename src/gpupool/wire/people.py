@@ -185,3 +185,5 @@ class PoolOut(Wire):
     jobs_pending: int
     last_event: int
     ledger_ahead_seconds: float
+    policy: str = Field("", description="the placement policy of this pool")
+    policy_fault: str | None = Field(None, description="why another policy places in its stead; null: it works")

@@ -181,6 +181,7 @@ def pool() -> dict[str, Any]:
         jobs_pending=1,
         last_event=7,
         ledger_ahead_seconds=0.0,
+        policy="default",
     ).model_dump(mode="json")
 
 

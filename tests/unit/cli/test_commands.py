@@ -268,7 +268,22 @@ def test_the_doctor_says_what_the_running_pool_is(capsys: pytest.CaptureFixture[
         ("pool", "warn", "answers at /s, pid 1234, still taking its jobs back"),
         ("versions", "warn", f"client {__version__}, server 9.9.9"),
         ("nodes", "warn", "silent: n"),
+        ("placement", "ok", "policy default decides"),
     ]
+
+
+def test_the_doctor_fails_while_another_policy_places_than_the_pools_own() -> None:
+    nodes = [{"name": "n", "ready": True}]
+    fault = "placement policy default failed; binpack places in its stead: ZeroDivisionError: x (prices.py:146)"
+    well, ill = (
+        next(
+            one
+            for one in doctor._pool_checks({**pool(), "policy_fault": said}, nodes, "/s")
+            if one["name"] == "placement"
+        )
+        for said in (None, fault)
+    )
+    assert (well["state"], ill["state"], ill["text"]) == ("ok", "fail", fault)
 
 
 def test_the_doctor_says_how_well_a_share_is_held_and_what_is_missing() -> None:

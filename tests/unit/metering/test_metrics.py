@@ -89,6 +89,7 @@ def exercised(pool: Pool) -> str:
     """A scrape of a pool in which everything that is told has happened."""
     counters.decisions.cycle(seconds=0.001, placements=1, rejections=[Rejection("…", Reason.QUOTA)])
     counters.decisions.conflict()
+    counters.decisions.policy_failed("default")
     counters.requests.answered("/api/v1/jobs", "GET", 200, 0.01)
     counters.watch_writes(pool.engine, counters.writes)
     usage = UsageOut(utilization_percent=10, memory_used_bytes=1 << 30, power_watts=70, temperature_celsius=40)
