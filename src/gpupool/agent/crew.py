@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpupool.agent.held import Held
-from gpupool.agent.supervisor import BadSpec, SupervisorError
+from gpupool.agent.supervisor import SupervisorError
 from gpupool.agent.watch import Watch
-from gpupool.base.errors import GpupoolError
 
 PARALLEL_STARTS = 8
 
@@ -19,10 +18,17 @@ log = logging.getLogger(__name__)
 
 
 class Crew:
-    """`look_again` is the step for a job whose supervisor went away in the middle of a word."""
+    """`look_again` is the step for a job whose supervisor went away in the middle of a word, `failed` the one for a
+    job of which a step failed unexpectedly.
+    """
 
-    def __init__(self, watch: Watch, look_again: Callable[[Held], None]) -> None:
-        self._watch, self._look_again = watch, look_again
+    def __init__(
+        self,
+        watch: Watch,
+        look_again: Callable[[Held], None],
+        failed: Callable[[Held, BaseException], None],
+    ) -> None:
+        self._watch, self._look_again, self._failed = watch, look_again, failed
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix="agent-start")
         self.closing = threading.Event()
 
@@ -36,9 +42,10 @@ class Crew:
     def submit(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
         try:
             self._workers.submit(self.guarded, step, held, *arguments)
-        except RuntimeError:  # the workers take nothing more
+        except RuntimeError as error:
+            # Closing; or no thread could be made: then the step is queued, and the next one that comes brings a thread.
             if not self.closing.is_set():
-                raise
+                log.warning("job %s: a step waits for a thread: %s", held.checkpoint.job, error)
 
     def guarded(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
         with held.lock:
@@ -56,6 +63,14 @@ class Crew:
             log.info("job %s: %s", held.checkpoint.job, error)
             held.hang_up(self._watch)
             self.submit(self._look_again, held)
-        except (GpupoolError, BadSpec, OSError) as error:
+        except Exception as error:
             log.exception("job %s: %s", held.checkpoint.job, error)
+            self._end_after(held, error)
+
+    def _end_after(self, held: Held, error: Exception) -> None:
+        """What fails here as well is tried again when jobs are tended."""
+        try:
             held.hang_up(self._watch)
+            self._failed(held, error)
+        except Exception as again:
+            log.exception("job %s could not be ended after an error: %s", held.checkpoint.job, again)

@@ -6,7 +6,9 @@ Every step can be the last and be taken again; after a failure jobs are tended a
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gpupool.agent.fenced import job_sample, ledger_of
 from gpupool.agent.held import Held, HeldTable, Phase
@@ -62,17 +64,21 @@ class Ending:
     def refuse(self, held: Held, reason: str) -> None:
         """It cannot run here, nor anywhere else: it has failed before it began."""
         log.warning("job %s cannot run: %s", held.checkpoint.job, reason)
+        held.refusal = reason
         self.close_books(held, held.report("ended", reason=reason, exit_code=126))
 
     def close_books(self, held: Held, report: ReportIn) -> None:
-        """Give the cards back and tell the end, once."""
+        """Give the cards back and tell the end, once.
+
+        Raises what the mechanism raises: a card that is still set up for this job is not given to another one.
+        """
         if held.phase is Phase.ENDED:
             return
         means = self._means
         held.hang_up(self._watch)
-        remove_cgroups(held.directory)
-        if (ledger := ledger_of(held.key, means.state_dir)) is not None:
-            means.sampled(job_sample(held.checkpoint.job, None, {}, ledger))
+        # Neither an empty group left behind nor a sample that is missing is worth a card that stays allocated.
+        self._best_effort(held, "its cgroups stay behind", remove_cgroups, held.directory)
+        self._best_effort(held, "its last sample is lost", self._tell_last_sample, held)
         means.arbiter.remove(held.key)
         if held.checkpoint.mechanism:
             means.mechanism_of(held).unprepare(held.key, held.checkpoint.generation, means.state_dir)
@@ -80,6 +86,17 @@ class Ending:
         held.phase = Phase.ENDED
         means.report(report)
         means.changed()
+
+    def _tell_last_sample(self, held: Held) -> None:
+        if (ledger := ledger_of(held.key, self._means.state_dir)) is not None:
+            self._means.sampled(job_sample(held.checkpoint.job, None, {}, ledger))
+
+    @staticmethod
+    def _best_effort(held: Held, lost: str, step: Callable[..., None], *arguments: Any) -> None:
+        try:
+            step(*arguments)
+        except Exception as error:
+            log.exception("job %s: %s: %s", held.checkpoint.job, lost, error)
 
     def forget(self, held: Held, *, ran: bool) -> None:
         """The end is told. The directory stays for its log, unless nothing ran or another allocation has it."""

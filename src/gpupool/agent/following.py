@@ -50,7 +50,21 @@ class Following:
         elif status.state is JobState.DIED:
             self._ending.died(held)
         elif held.phase is not Phase.WAITING:
+            self._never_began(held)
+
+    def _never_began(self, held: Held) -> None:
+        if held.refusal:
+            self._ending.refuse(held, held.refusal)
+        elif held.stop_grace is not None:
+            self._ending.never(held, "stopped before it started")
+        else:
             self._ending.never(held, "its node could not start it")
+
+    def failed(self, held: Held, error: BaseException) -> None:
+        """A step ended in an error that nobody expected: whatever did not begin ends with that as its reason."""
+        if held.phase is Phase.STARTING and inspect(held.directory).state is JobState.NOT_STARTED:
+            held.refusal = held.refusal or f"its node could not start it: {error or type(error).__name__}"[:400]
+            self._never_began(held)
 
     def reconnect(self, held: Held) -> None:
         """Speak with the supervisor. One that is just beginning or ending has no ear for some milliseconds."""
@@ -192,5 +206,5 @@ class Following:
             except SupervisorError as error:
                 log.warning("job %s could not be told to stop: %s", held.checkpoint.job, error)
             self._hear(held)
-        elif held.phase is Phase.RUNNING:
+        elif held.phase in (Phase.STARTING, Phase.RUNNING):
             self.reconnect(held)

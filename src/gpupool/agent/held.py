@@ -44,6 +44,8 @@ class Held:
     """Its private mounts were made."""
     verdict: str = ""
     """Why its fence had it ended."""
+    refusal: str = ""
+    """Why it cannot run here; kept so that an end that could not be finished is finished with this reason."""
     unsized: WorkOut | None = None
     """A resize that could not be put in force yet."""
 

@@ -142,11 +142,18 @@ def encode(spec: JobSpec) -> bytes:
     for key, value in _records(spec):
         if "\0" in value:
             raise BadSpec(f"{key} holds a NUL character, which no program can receive: {value[:40]!r}")
-        parts.append(key.encode() + b"=" + os.fsencode(value) + b"\0")
+        parts.append(key.encode() + b"=" + _encoded(key, value) + b"\0")
     whole = b"".join(parts)
     if len(whole) > MAX_SPEC_BYTES:
         raise BadSpec(f"command and environment take {len(whole)} bytes; {MAX_SPEC_BYTES} is the most")
     return whole
+
+
+def _encoded(key: str, value: str) -> bytes:
+    try:
+        return os.fsencode(value)
+    except UnicodeEncodeError as error:
+        raise BadSpec(f"{key} holds text that no program can receive: {value[:40]!a}") from error
 
 
 def _read_limit(value: str) -> tuple[str, Limit]:
@@ -155,7 +162,14 @@ def _read_limit(value: str) -> tuple[str, Limit]:
 
 
 def decode(content: bytes) -> JobSpec:
-    """What `encode` wrote. Raises BadSpec when the file is from another version or cut short."""
+    """What `encode` wrote. Raises BadSpec when the file is from another version, cut short or damaged."""
+    try:
+        return _decode(content)
+    except (ValueError, TypeError) as error:
+        raise BadSpec(f"the job description is damaged: {error}") from error
+
+
+def _decode(content: bytes) -> JobSpec:
     if not content.startswith(HEADER) or not content.endswith(b"\0"):
         raise BadSpec("the job description is from another version, or cut short")
     found: dict[str, Any] = {name: [] for name in _REPEATED.values()}

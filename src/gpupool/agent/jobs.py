@@ -43,7 +43,11 @@ class Jobs:
     def __init__(self, means: Means) -> None:
         self._means, self._table = means, HeldTable()
         self._watch = Watch(lambda key: self._following.heard(key), lambda key: self._following.began(key))
-        self._crew = Crew(self._watch, lambda held: self._following.reconnect(held))
+        self._crew = Crew(
+            self._watch,
+            lambda held: self._following.reconnect(held),
+            lambda held, error: self._following.failed(held, error),
+        )
         self._ending = Ending(means, self._table, self._watch)
         self._following = Following(means, self._table, self._watch, self._crew, self._ending)
         self._starting = Starting(means, self._table, self._crew, self._following, self._ending)

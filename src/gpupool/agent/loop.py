@@ -134,7 +134,7 @@ class Agent:
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()
         self._life, self._begun = threading.Lock(), False
-        self._cleaned = clock()
+        self._cleaned = self._tended = clock()
         self._lock_file = -1
         self._thread = threading.Thread(target=self._run, name="agent-work", daemon=True)
 
@@ -214,7 +214,8 @@ class Agent:
             if self._disagreed.is_set():
                 self._disagreed.clear()
                 return
-            if not page.work:
+            if not page.work or self._clock() >= self._tended + self._config.heartbeat_seconds:
+                self._tended = self._clock()
                 self._heartbeat(api)
 
     def _poll(self, api: Api, after: int) -> WorkPage:

@@ -91,7 +91,8 @@ class Reporter:
             try:
                 self._post(api, batch)
                 self._backoff.reset()
-            except GpupoolError as error:
+            except Exception as error:  # noqa: BLE001  logged there, and told again
+                # Reports are idempotent: what the server took in before this error is told once more.
                 self._failed(batch, error)
         api.close()
 
@@ -133,7 +134,7 @@ class Reporter:
         if body.ready:
             self._post(api, ReportsIn(ready=True))
 
-    def _failed(self, body: ReportsIn, error: GpupoolError) -> None:
+    def _failed(self, body: ReportsIn, error: Exception) -> None:
         """Queue it again, before what came since; wait, but not when closing."""
         with self._news:
             self._reports[:0] = body.reports
@@ -141,7 +142,14 @@ class Reporter:
             self._jobs = {sample.job: sample for sample in body.jobs} | self._jobs
             self._ready = self._ready or body.ready
             pause = self._backoff.pause()
-            log.warning("could not report (%d waiting), again in %.2f s: %s", len(self._reports), pause, error)
+            outage = isinstance(error, GpupoolError)
+            log.warning(
+                "could not report (%d waiting), again in %.2f s: %s",
+                len(self._reports),
+                pause,
+                error,
+                exc_info=None if outage else error,
+            )
             self._news.wait_for(lambda: self._closing, pause)
 
 

@@ -7,6 +7,7 @@ Every step can be the last and be taken again.
 from __future__ import annotations
 
 import errno
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,13 @@ from gpupool.base.errors import GpupoolError, NotFound
 from gpupool.mechanisms.registry import choose
 from gpupool.probes.numa import usable_cpus
 from gpupool.wire.fleet import WorkOut
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+#: Seconds between tries to start a job while its node is short of something.
+SHORTAGE_PAUSES = (0.1, 0.5, 2.0, 5.0)
+
+log = logging.getLogger(__name__)
 
 
 class Starting:
@@ -63,6 +71,20 @@ class Starting:
             self._crew.submit(self._ending.close_books, held, report)
 
     def _start(self, held: Held, work: WorkOut) -> None:
+        """Again after a pause where the node was short of descriptors or memory for a moment."""
+        for pause in SHORTAGE_PAUSES:
+            try:
+                self._try(held, work)
+                return
+            except OSError as error:
+                if error.errno not in SHORTAGES or held.phase is not Phase.STARTING:
+                    raise
+                log.warning("job %s waits for its node's resources: %s", work.job, error)
+            if self._crew.closing.wait(pause):
+                return
+        self._try(held, work)
+
+    def _try(self, held: Held, work: WorkOut) -> None:
         if held.phase is not Phase.STARTING:
             return
         try:
@@ -74,13 +96,20 @@ class Starting:
         except NotFound as error:
             self._ending.never(held, error.message)
         except GpupoolError as error:
-            self._ending.refuse(held, error.message)
+            self._refuse(held, error.message)
         except (BadSpec, SupervisorError) as error:
-            self._ending.refuse(held, str(error))
+            self._refuse(held, str(error))
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            why = "the disk of its node is full" if full else f"its node could not start it: {error}"
-            self._ending.refuse(held, why)
+            if error.errno not in DISK_FULL:
+                raise
+            self._refuse(held, "the disk of its node is full")
+
+    def _refuse(self, held: Held, reason: str) -> None:
+        """Only where the command has not begun: else its cards would be given away while it runs."""
+        if inspect(held.directory).state is JobState.NOT_STARTED:
+            self._ending.refuse(held, reason)
+        else:
+            self._following.reconnect(held)
 
     def _steps(self, held: Held, work: WorkOut) -> None:
         """Write ahead, prepare, describe, start."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
+from gpupool.model.launch import (
+    check_command,
+    check_directory,
+    check_environment,
+    check_limit,
+    check_size,
+)
 from gpupool.wire.common import BIG, Name, Wire
 from gpupool.wire.fleet import ProcessUse
 
@@ -44,8 +52,40 @@ class LaunchIn(Wire):
     env: dict[Annotated[str, Field(min_length=1, max_length=4096)], Text] = Field(default_factory=dict, max_length=8192)
     umask: int = Field(0o022, ge=0, le=0o777)
     limits: dict[Annotated[str, Field(max_length=32)], tuple[int, int]] = Field(
-        default_factory=dict, max_length=32, description="name to (soft, hard); -1 is no limit"
+        default_factory=dict,
+        max_length=32,
+        description="name of setrlimit(2) in lower case, as nofile, to (soft, hard); -1 is no limit",
     )
+
+    @field_validator("argv")
+    @classmethod
+    def _argv_can_be_passed_on(cls, argv: list[str]) -> list[str]:
+        check_command(argv)
+        return argv
+
+    @field_validator("cwd")
+    @classmethod
+    def _cwd_can_be_entered(cls, cwd: str) -> str:
+        check_directory(cwd)
+        return cwd
+
+    @field_validator("env")
+    @classmethod
+    def _env_can_be_passed_on(cls, env: dict[str, str]) -> dict[str, str]:
+        check_environment(env)
+        return env
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_can_be_set(cls, limits: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        for name, (soft, hard) in limits.items():
+            check_limit(name, soft, hard)
+        return limits
+
+    @model_validator(mode="after")
+    def _fits_one_description(self) -> Self:
+        check_size(self.argv, self.env, self.cwd)
+        return self
 
 
 class RoleIn(Wire):
@@ -58,6 +98,12 @@ class RoleIn(Wire):
     shape: ShapeIn | None = None
     argv: list[Text] | None = Field(None, min_length=1, max_length=4096)
 
+    @field_validator("argv")
+    @classmethod
+    def _argv_can_be_passed_on(cls, argv: list[str] | None) -> list[str] | None:
+        check_command(argv or ())
+        return argv
+
 
 class GroupIn(Wire):
     """Roles and groups that belong together, at most so far apart."""
@@ -65,6 +111,14 @@ class GroupIn(Wire):
     name: Name
     within: WithinIn | None = None
     parts: list[RoleIn | GroupIn] = Field(min_length=1, max_length=1000)
+
+    def roles(self) -> Iterator[RoleIn]:
+        """Every role in it, in order."""
+        for part in self.parts:
+            if isinstance(part, RoleIn):
+                yield part
+            else:
+                yield from part.roles()
 
 
 class JobIn(Wire):
@@ -83,6 +137,12 @@ class JobIn(Wire):
     requeue: bool = Field(False, description="starts again when its card, node or supervisor is lost")
     reservation: Name | None = Field(None, description="may also use what that reservation holds")
     gang: GroupIn | None = Field(None, description="jobs NAME.0, NAME.1, … that start together or not at all")
+
+    @model_validator(mode="after")
+    def _each_role_fits_one_description(self) -> Self:
+        for role in self.gang.roles() if self.gang else ():
+            check_size(role.argv or (), self.launch.env, self.launch.cwd)
+        return self
 
 
 class SeatOut(Wire):
