@@ -260,7 +260,7 @@ class Agent:
         for name, machine in self._machines.items():
             facts = {**self._facts(), "fence": self._fence_facts(machine.simulated)}
             body = node_in(machine, self._config.name, self._config.labels.get(name, {}), facts)
-            api.request("PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"))
+            api.request("PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True)
 
     def _facts(self) -> dict[str, Any]:
         return {

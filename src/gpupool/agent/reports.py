@@ -25,7 +25,14 @@ class Api(Protocol):
     """What an agent needs of `client.transport.Api`. Belongs to one thread."""
 
     def request(
-        self, method: str, path: str, body: Any = None, *, query: Any = None, timeout: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Any = None,
+        timeout: float | None = None,
+        whole_state: bool = False,
     ) -> Any: ...
 
     def close(self) -> None: ...

@@ -280,10 +280,13 @@ class Allocations:
         return self._in_use(job)
 
     def resized(self, told: ResizedOut) -> ResizedOut:
-        """The same answer with what the node has said since."""
+        """The same answer with what the node has said since; it keeps its size when another resize followed."""
         with self.store.read() as connection:
             applied = is_applied(connection, told.job.id)
             job = self._in_use(job_view.find_public(connection, told.job.id, self.placer.planner.why))
+        if (job.gpu_milli, job.memory_bytes) != (told.job.gpu_milli, told.job.memory_bytes):
+            note = f"another resize followed: {job.name} has {job.share} now"
+            return told.model_copy(update={"applied": applied, "note": note})
         used = self.agents.used_at_resize.get(told.job.id) if applied else None
         note = resize_note(job, told.memory_bytes_before, used)
         return told.model_copy(update={"job": job, "applied": applied, "used_bytes": used, "note": note})

@@ -30,7 +30,7 @@ QUIET_SECONDS = 45.0
 """A stream sends a blank line every 15 s; three of them missing means the pool is gone."""
 _MAX_LINE = 1 << 20
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:,")
-_IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class _BrokenError(Exception):
@@ -135,18 +135,24 @@ class Api:
         timeout: float | None = None,
         idempotency_key: str | None = None,
         if_match: str | None = None,
+        whole_state: bool = False,
     ) -> Any:
         """The answer's JSON (text, if it is none; None, if it is empty). Blocks for at most `timeout` seconds.
 
-        `path` is relative to /api/v1/ unless it starts with `/`. A request that may be repeated
-        (GET, PUT, DELETE, or any with a key) is sent again once when the connection breaks.
+        `path` is relative to /api/v1/ unless it starts with `/`. A request that may be repeated (GET, HEAD, any with a
+        key; PUT and DELETE get a key here) is sent again once when the connection breaks. What tells
+        the `whole_state` of an object that nothing else writes needs no key: a second effect is the first one.
         Raises the error that the pool answered, PoolNotRunning when nobody listens, PoolLost
         when the answer did not come; after PoolLost the request may have been carried out.
         """
+        if idempotency_key is None and not whole_state and method in ("PUT", "DELETE"):
+            # Sent again without a key they would take effect twice: over another client's write in between, or answered
+            # with "stale" or "not found" because of their own first effect.
+            idempotency_key = os.urandom(16).hex()
         head, payload = self._message(method, path, body, query, idempotency_key)
         if if_match is not None:
             head.append(f"If-Match: {if_match}")
-        again = method in _IDEMPOTENT or idempotency_key is not None
+        again = method in _SAFE_METHODS or whole_state or idempotency_key is not None
         while True:
             connection = self._connected()
             try:

@@ -184,7 +184,7 @@ async def _meter(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
         token = options.token_file.read_text().strip() if options.token_file else None
         settings = ClientSettings(url=options.server, token=token, ca_file=options.ca_file)
         with Api(settings) as server:
-            return server.request(method, path, said)
+            return server.request(method, path, said, whole_state=True)
 
     async with KubeApi(connection(options, environ)) as api:
         await Meter(api, options.namespace, ask).run()

@@ -104,9 +104,13 @@ class Heard:
         if not self.messages or len(body) > LONGEST_ANSWER_BYTES:
             return None
         try:
-            return replay.Answer(self.messages[0]["status"], {"body": json.loads(body) if body else None})
+            response = {"body": json.loads(body) if body else None}
         except ValueError:
             return None
+        headers = dict(self.messages[0].get("headers", ()))
+        if b"etag" in headers:
+            response["etag"] = headers[b"etag"].decode("latin-1")
+        return replay.Answer(self.messages[0]["status"], response)
 
 
 def _ask(scope: Scope) -> replay.Ask | None:
@@ -130,5 +134,7 @@ def _replayed(known: replay.Answer) -> Response:
             hint="look at what there is now, and use a new Idempotency-Key for a new request",
         )
     headers = {"Idempotency-Replayed": "true"}
+    if "etag" in known.response:
+        headers["ETag"] = known.response["etag"]
     body: Any = known.response["body"]
     return Response(None, known.status, headers) if body is None else JSONResponse(body, known.status, headers)

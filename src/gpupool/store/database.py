@@ -127,9 +127,9 @@ class Write:
         self._touched = True
         return self.pool_generation + 1
 
-    def answer(self, status: int, body: Any) -> None:
-        """What a repetition of this request gets; `body` is JSON-ready. See store.replay."""
-        self._answer = replay.Answer(status, {"body": body})
+    def answer(self, status: int, body: Any, *, generation: int | None = None) -> None:
+        """What a repetition of this request gets; `body` is JSON-ready, `generation` its ETag. See store.replay."""
+        self._answer = replay.Answer(status, {"body": body} | replay.etag_of_generation(generation))
 
     def answer_once(self, made: str) -> None:
         """The answer holds a secret: a repetition is told that `made` exists, never the secret."""
@@ -157,8 +157,10 @@ class Store:
     def take(self, holder: str) -> None:
         """Become the server that may write; the one before is refused from here on."""
         with self._lock, store_errors(), self.engine.connect() as connection:
-            _begin_write(connection)
-            connection.execute(pool.update().values(holder=holder))
+            last_ns, now_ns = _begin_write(connection).ledger_ns, self.clock.now_ns()
+            # In one transaction with the ledger's time, so that a server killed here passes over nothing twice.
+            replay.pass_over(connection, now_ns - last_ns)
+            connection.execute(pool.update().values(holder=holder, ledger_ns=max(now_ns, last_ns)))
             connection.commit()
             self._holder = holder
 

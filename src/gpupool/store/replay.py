@@ -36,13 +36,17 @@ UNANSWERED = 0
 _MINE = sa.and_(idempotency.c.user_id == sa.bindparam("of_user"), idempotency.c.key == sa.bindparam("of_key"))
 _FIND = sa.select(idempotency).where(_MINE, idempotency.c.created_ns > sa.bindparam("before_ns"))
 _FORGET = idempotency.delete().where(idempotency.c.created_ns <= sa.bindparam("before_ns"))
+_PASS_OVER = idempotency.update().values(created_ns=idempotency.c.created_ns + sa.bindparam("gap_ns"))
 _RECORD = idempotency.insert()
 _ANSWER = idempotency.update().where(_MINE)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a repetition gets. `status` UNANSWERED: `response["made"]` may say what there is."""
+    """What a repetition gets: `response` holds its `body` and, where it had one, its `etag`.
+
+    `status` UNANSWERED: `response["made"]` may say what there is.
+    """
 
     status: int = UNANSWERED
     response: dict[str, Any] = field(default_factory=dict)
@@ -68,6 +72,11 @@ class Ask:
         self.kept, self.answer = True, answer or self.answer
 
 
+def etag_of_generation(generation: int | None) -> dict[str, str]:
+    """The entry of `Answer.response` that makes a repetition name the generation which the first answer named."""
+    return {} if generation is None else {"etag": f'"{generation}"'}
+
+
 current: ContextVar[Ask | None] = ContextVar("gpupool_ask", default=None)
 
 
@@ -90,6 +99,12 @@ def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: i
         connection.execute(_RECORD, {**row, "status": found.status, "response": found.response})
     except IntegrityError as error:  # only another server on the same store can have come first
         raise Conflict("a request with this Idempotency-Key was carried out meanwhile", hint="repeat it") from error
+
+
+def pass_over(connection: sa.Connection, gap_ns: int) -> None:
+    """Make all rows younger by nanoseconds of ledger time in which no server ran."""
+    if gap_ns > 0:
+        connection.execute(_PASS_OVER, {"gap_ns": gap_ns})
 
 
 def _set_answer(connection: sa.Connection, ask: Ask, answer: Answer) -> None:

@@ -50,7 +50,7 @@ class Cohorts:
             check_tree(write.connection)
             out = _out(write.connection, _find(write.connection, name))
             _changed(write, "cohort.changed", name, quota.model_dump())
-            write.answer(200, out.model_dump(mode="json"))
+            write.answer(200, out.model_dump(mode="json"), generation=now + 1)
         return out, now + 1
 
     def delete(self, name: str) -> None:

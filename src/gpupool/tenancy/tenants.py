@@ -114,7 +114,7 @@ class Tenants:
             write.event("quota.changed", name, tenant_id=row.id, data=quota.model_dump())
             write.announce("quota")
             write.touch_ledger()
-            write.answer(200, out.model_dump(mode="json"))
+            write.answer(200, out.model_dump(mode="json"), generation=int(row.generation) + 1)
         return out, int(row.generation) + 1
 
     def create_project(self, caller: Principal, tenant: str, name: str) -> TenantOut:

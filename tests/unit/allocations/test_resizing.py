@@ -91,6 +91,15 @@ def test_its_node_is_asked_until_it_says_that_the_limits_are_in_force(house: Hou
     assert (again.changed, again.applied) == (False, True)
 
 
+def test_resized_after_another_resize_answers_with_the_size_that_it_gave(house: House) -> None:
+    running(house, "train")
+    first = resize(house, "train", 400)
+    second = resize(house, "train", 600)
+    told = house.allocations.resized(first)
+    assert told.job.gpu_milli == 400
+    assert told.note == f"another resize followed: train has {second.job.share} now"
+
+
 def test_what_was_told_before_the_resize_was_heard_of_still_counts(house: House) -> None:
     running(house, "train")
     old = work_of(house, "train")

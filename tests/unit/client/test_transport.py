@@ -121,6 +121,16 @@ def test_a_submission_with_a_key_is_sent_again_with_the_same_key(tmp_path: Path)
         assert [asked.headers["idempotency-key"] for asked in pool.requests] == ["same", "same"]
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_write_that_is_sent_again_carries_a_key_so_that_it_takes_effect_once(tmp_path: Path, method: str) -> None:
+    with ScriptedPool(tmp_path, breaks_once) as pool:
+        api_of(pool).request(method, "x", if_match='"3"')
+        first, second = (asked.headers["idempotency-key"] for asked in pool.requests)
+        assert first == second
+        api_of(pool).request(method, "x", if_match='"3"')
+        assert pool.requests[-1].headers["idempotency-key"] != first
+
+
 def test_a_submission_without_a_key_is_never_sent_twice(tmp_path: Path) -> None:
     with ScriptedPool(tmp_path, breaks_once) as pool, pytest.raises(PoolLost, match="closed the connection"):
         api_of(pool).request("POST", "jobs", {})

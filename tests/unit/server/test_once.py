@@ -18,6 +18,7 @@ from fastapi import Depends
 from gpupool.model.tenant import Permission
 from gpupool.store.replay import KEEP_NS
 from gpupool.store.tables import idempotency
+from gpupool.store.tables import pool as pool_table
 from gpupool.tenancy.access import require
 from tests.support.api import Answer, Client, RunningApp, running_app
 
@@ -70,6 +71,14 @@ def test_every_method_that_changes_something_can_be_repeated(pool: RunningApp, m
     answers = [pool.client().request(method, path, json_body=body, headers=KEY) for _ in range(2)]
     assert answers[0].status == answers[1].status < 300
     assert answers[0].body == answers[1].body
+
+
+@pytest.mark.parametrize("path", ["tenants/blue/quota", "cohorts/lab"])
+def test_a_repetition_names_the_generation_of_the_first_answer(pool: RunningApp, path: str) -> None:
+    pool.client().post("tenants", {"name": "blue"})
+    answers = [pool.client().request("PUT", path, json_body={"nominal_milli": 5}, headers=KEY) for _ in range(2)]
+    assert answers[1].headers["idempotency-replayed"] == "true"
+    assert answers[1].headers["etag"] == answers[0].headers["etag"]
 
 
 def test_the_same_key_with_another_body_or_address_is_a_mismatch(pool: RunningApp) -> None:
@@ -125,6 +134,18 @@ def test_records_go_after_a_day(pool: RunningApp) -> None:
     assert create(pool.client()).code == "GP-2006"  # asked anew
     assert create(pool.client(), "red", "k-2").status == 201
     assert rows(pool) == 1
+
+
+def test_time_in_which_no_server_ran_makes_no_record_older(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        first = create(pool.client())
+        with pool.store.write() as write:
+            before = write.now_ns - 2 * KEEP_NS
+            write.execute(idempotency.update().values(created_ns=before))
+        with pool.store.engine.begin() as connection:  # as after two days off, or with a clock that was set forward
+            connection.execute(pool_table.update().values(ledger_ns=before))
+    with running_app(tmp_path) as pool:
+        assert create(pool.client()).body == first.body
 
 
 def add_route(pool: RunningApp, work: Any) -> None:

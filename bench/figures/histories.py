@@ -1,0 +1,36 @@
+"""Two hundred histories of concurrent requests under kills, pauses and clock steps, each checked for an order."""
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from bench.rows import Row
+from tests.faults.harness import Broken
+from tests.histories.campaign import Counts, run_history
+
+NAME = "histories"
+HISTORIES = 200
+
+
+def run(out: Path) -> list[Row]:
+    """`BENCH_HISTORIES` and `BENCH_SEED` choose how many and which; what was broken goes to histories-broken.txt."""
+    wanted = int(os.environ.get("BENCH_HISTORIES") or HISTORIES)
+    seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
+    total, broken, began = Counts(), list[str](), time.monotonic()
+    for number in range(wanted):
+        directory = Path(tempfile.mkdtemp(prefix="gpupool-history-"))
+        try:
+            total.add(run_history(directory, seed + number))
+            shutil.rmtree(directory)  # after Broken it stays for a look
+        except Broken as error:
+            broken.append(str(error))
+            (out / "histories-broken.txt").write_text("\n\n".join(broken))
+    command = f"BENCH_HISTORIES={wanted} BENCH_SEED={seed} python -m bench {NAME}"
+    note = f"{total}; {time.monotonic() - began:.0f} s"
+    return [
+        Row("histories: recorded and checked", "", wanted, command, note=note),
+        Row("histories: that no order of requests explains", "", len(broken), command, limit=0),
+    ]
