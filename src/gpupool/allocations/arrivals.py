@@ -58,7 +58,7 @@ class Arrivals:
             return _submitted(connection, submission, key, self._placer.planner.why)
 
     def _insert(self, write: Write, submission: Submission) -> int:
-        project = self._tenancy.ensure_project(write, submission.tenant_id, submission.project)
+        project = self._tenancy.project_id(write.connection, submission.tenant_id, submission.project)
         return inserting.insert(write, submission, project)
 
 

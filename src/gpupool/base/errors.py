@@ -174,6 +174,16 @@ class ImageRefused(Refused):
     code, title = "GP-2018", "An image in which a share cannot be fenced"
 
 
+class UnknownProject(Refused):
+    """`details` has the tenant's `projects`."""
+
+    code, title = "GP-2052", "Unknown project"
+
+
+class AccountIsAUser(Refused):
+    code, title = "GP-2053", "A Unix account that is another user already"
+
+
 class ApiRefused(Refused):
     """`details` has the server's own `status` and `reason` (404 NotFound, 409 Conflict, 422 Invalid)."""
 
@@ -222,6 +232,18 @@ class NotFound(GpupoolError):
 
 class UnknownTenant(NotFound):
     code, title = "GP-3004", "Unknown tenant"
+
+
+class TokenMayNotMint(NotAllowed):
+    code, title = "GP-3010", "A token that may not make tokens"
+
+
+class TokenOfAnAccount(NotAllowed):
+    code, title = "GP-3011", "A token that would run code as somebody else's Unix account"
+
+
+class OutputIsPrivate(NotAllowed):
+    code, title = "GP-3012", "A job's output belongs to its user"
 
 
 class UnknownCohort(NotFound):

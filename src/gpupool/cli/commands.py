@@ -39,6 +39,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("whoami", "who the pool thinks you are, and your quota"),
             ("login", "remember a pool elsewhere and a token for it"),
             ("tenant", "create, list, show and delete tenants"),
+            ("project", "create and list projects of a tenant"),
             ("user", "add, list, change and remove users"),
             ("token", "create, list and revoke tokens"),
             ("quota", "show and set what a tenant may hold"),

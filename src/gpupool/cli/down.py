@@ -41,6 +41,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
         pool = api.request("GET", "pool")
     except PoolNotRunning:
         return _without_server(state_dir, options)
+    check_may_stop(int(pool["pid"]))
     jobs = list(every(api, "jobs", {"live": True}))
     plan = [f"end {job['name']} of {job['tenant']} ({job['state']}, {job['share']})" for job in jobs]
     plan.append(f"stop the server (pid {pool['pid']})")
@@ -84,6 +85,23 @@ def _end_jobs(api: Api, jobs: list[dict[str, Any]], grace: int | None) -> int:
     return await_ends(api, stopping, 10 if grace is None else grace)
 
 
+def check_may_stop(pid: int) -> None:
+    """Raise NotAllowed unless this process may end the server: asked before a job is ended, not after."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise _of_another(pid) from None
+
+
+def _of_another(pid: int) -> NotAllowed:
+    return NotAllowed(
+        f"the server (pid {pid}) belongs to another user; nothing was ended",
+        hint="its user or root types: gpupool down",
+    )
+
+
 def _stop_server(pool: dict[str, Any]) -> None:
     """SIGTERM, and wait until the process has ended. Raises NotAllowed, PoolLost."""
     pid = int(pool["pid"])
@@ -100,7 +118,7 @@ def _stop_server(pool: dict[str, Any]) -> None:
     except ProcessLookupError:
         return
     except PermissionError:
-        raise NotAllowed(f"the server (pid {pid}) belongs to another user", hint="sudo gpupool down") from None
+        raise _of_another(pid) from None
     finally:
         os.close(handle)
 

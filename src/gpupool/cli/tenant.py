@@ -24,7 +24,6 @@ def register(parser: Parser) -> None:
     parser.examples = [
         "gpupool tenant create team-nlp --gpus 2 --borrow-gpus 1",
         "gpupool tenant list",
-        "gpupool tenant project team-nlp thesis",
         "gpupool tenant delete team-nlp",
     ]
     parser.group()
@@ -37,9 +36,6 @@ def register(parser: Parser) -> None:
     show = parser.verb("show", "one tenant")
     show.add_argument("tenant", metavar="TENANT", help="which")
     add_output(show, OBJECT_FORMATS)
-    project = parser.verb("project", "add a project to a tenant")
-    project.add_argument("tenant", metavar="TENANT", help="whose")
-    project.add_argument("project", metavar="PROJECT", help="its name")
     delete = parser.verb("delete", "take a tenant out; refused while it has users or live jobs")
     delete.add_argument("tenant", metavar="TENANT", help="which")
     add_yes(delete)
@@ -71,12 +67,6 @@ def _show(options: argparse.Namespace, context: Context) -> int:
         print_data(tenant, options.output)
     else:
         _print_tenant(tenant)
-    return 0
-
-
-def _project(options: argparse.Namespace, context: Context) -> int:
-    body = {"name": check_name(options.project, "project")}
-    _print_tenant(context.api.request("POST", f"tenants/{segment(options.tenant, 'tenant')}/projects", body))
     return 0
 
 
@@ -116,4 +106,4 @@ COLUMNS = (
     Column("PROJECTS", lambda row: ", ".join(row["projects"]), wide=True),
     Column("CREATED", lambda row: instant(row["created_ns"]), wide=True),
 )
-_VERBS = {"create": _create, "list": _list, "show": _show, "project": _project, "delete": _delete}
+_VERBS = {"create": _create, "list": _list, "show": _show, "delete": _delete}

@@ -17,6 +17,8 @@ from gpupool.cli.references import segment
 def register(parser: Parser) -> None:
     parser.about = """
     A token stands for a user over the network. It is shown once, when it is made; the pool keeps only its hash.
+    It makes no tokens itself unless --may-mint says so. Revoking it ends what it made and every login with it.
+    Tokens of a user that is bound to a Unix account are made by that account and by pool admins alone.
     """
     parser.examples = [
         "gpupool token create --label laptop --expires 30d",
@@ -30,12 +32,13 @@ def register(parser: Parser) -> None:
     create.add_argument("--label", default="", metavar="TEXT", help="what it is for")
     create.add_argument("--expires", type=parse_duration, metavar="TIME", help="ends after 12h, 30d (default: never)")
     create.add_argument("--once", action="store_true", help="for one login, within 10 minutes unless --expires says")
+    create.add_argument("--may-mint", action="store_true", help="it may make tokens for its user; those never may")
     add_output(create, OBJECT_FORMATS)
     listing = parser.verb("list", "tokens that are not revoked")
     listing.add_argument("--user", metavar="USER", help="only this user's")
     add_limit(listing)
     add_output(listing)
-    revoke = parser.verb("revoke", "end a token now")
+    revoke = parser.verb("revoke", "end a token, what it made and its logins, now")
     revoke.add_argument("tokens", nargs="+", metavar="TOKEN-ID", help="as `token list` shows it")
 
 
@@ -45,6 +48,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
 
 def _create(options: argparse.Namespace, context: Context) -> int:
     body = {"user": options.user, "label": options.label, "expires_seconds": options.expires}
+    if options.may_mint:
+        body["may_mint"] = True
     made = context.api.request("POST", "tokens", body, query={"once": options.once or None})
     if options.output != "table":
         print_data(made, options.output)
@@ -83,5 +88,7 @@ COLUMNS = (
     Column("CREATED", lambda row: instant(row["created_ns"])),
     Column("EXPIRES", lambda row: instant(row["expires_ns"]) or "never"),
     Column("LAST USED", lambda row: instant(row["last_used_ns"])),
+    Column("MADE BY", lambda row: row["parent"], wide=True),
+    Column("MAY MINT", lambda row: "yes" if row["may_mint"] else "no", wide=True),
 )
 _VERBS = {"create": _create, "list": _list, "revoke": _revoke}

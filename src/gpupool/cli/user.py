@@ -23,11 +23,12 @@ def register(parser: Parser) -> None:
     parser.about = """
     On the machine of the pool a Unix user is known without any of this. Users are added to give somebody a
     role, another tenant, or a token for use over the network; jobs that come over the network run as the Unix
-    user that an admin bound with --run-as.
+    user that an admin bound with --run-as. That account is then also this user on the pool's machine: one person
+    is one user. A second user of the same account needs --unix-user none.
     """
     parser.examples = [
         "gpupool user add alice --tenant team-nlp --unix-user alice",
-        "gpupool user add ci --role user --run-as builder",
+        "gpupool user add ci --role user --run-as builder --unix-user none",
         "gpupool user set alice --role tenant-admin",
         "gpupool user set alice --disable",
     ]

@@ -70,6 +70,10 @@ class Principal:
     """Whom this caller's jobs run as; None: nobody is bound."""
     local: bool = False
     """Came over the pool's own Unix socket."""
+    token: str | None = None
+    """Id of the token that the caller came with; None: the kernel named the caller."""
+    may_mint: bool = True
+    """May make tokens: whom the kernel names may, a token only where it says so."""
 
     def may(self, permission: Permission) -> bool:
         return permission in PERMISSIONS[self.role]

@@ -179,15 +179,18 @@ class Identity:
     def _read_bearer(self, given: Secret) -> _Bearer:
         before = self._bearers.epoch
         query = users_query().add_columns(
-            tokens.c.secret_sha256, tokens.c.expires_ns, tokens.c.revoked_ns, tokens.c.kind
+            tokens.c.secret_sha256, tokens.c.expires_ns, tokens.c.revoked_ns, tokens.c.kind, tokens.c.may_mint
         )
         with self._store.read() as connection:
-            row = connection.execute(query.join(tokens).where(tokens.c.id == given.id)).one_or_none()
+            row = connection.execute(
+                query.join(tokens, tokens.c.user_id == users.c.id).where(tokens.c.id == given.id)
+            ).one_or_none()
         usable = row is not None and alive(row, self._store.clock.now_ns()) and row.disabled_ns is None
         if row is None or not usable or row.kind == "once" or not matches(given, row.secret_sha256):
             raise refused_token()
         account = None if row.run_as_uid is None else self._accounts.by_uid(row.run_as_uid)
-        bearer = _Bearer(row.secret_sha256, row.expires_ns, replace(_principal(row), unix=account))
+        caller = replace(_principal(row), unix=account, token=given.id, may_mint=row.may_mint)
+        bearer = _Bearer(row.secret_sha256, row.expires_ns, caller)
         self._bearers.put(given.id, bearer, before)
         return bearer
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NotAllowed
 from gpupool.model.tenant import DEFAULT_TENANT, Permission, Principal, Role
-from gpupool.store.database import Store, Write
+from gpupool.store.database import Store
 from gpupool.tenancy import tenants as _tenants
 from gpupool.tenancy.access import Peer
 from gpupool.tenancy.accounts import Accounts
@@ -21,7 +21,7 @@ from gpupool.tenancy.cohorts import Cohorts
 from gpupool.tenancy.identity import Identity, join
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import LiveJobs, TenantRef, Tenants, find_tenant, insert_tenant, tenant_ref
-from gpupool.tenancy.tokens import Randomness, Tokens, revoke_all
+from gpupool.tenancy.tokens import Randomness, Tokens
 from gpupool.tenancy.users import PEOPLE, Users
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.people import QuotaIn, QuotaOut
@@ -102,9 +102,9 @@ class Tenancy:
         """
         return tenant_ref(find_tenant(connection, principal, name or principal.tenant))
 
-    def ensure_project(self, write: Write, tenant_id: int, name: str) -> int:
-        """The id of the tenant's project of that name, made if there is none. Raises BadName."""
-        return _tenants.ensure_project(write, tenant_id, name)
+    def project_id(self, connection: sa.Connection, tenant_id: int, name: str) -> int:
+        """The id of the tenant's project of that name. Raises UnknownProject with those that there are."""
+        return _tenants.find_project(connection, tenant_id, name)
 
     def put_quota(
         self, principal: Principal, tenant: str, quota: QuotaIn, generation: int | None = None
@@ -116,4 +116,4 @@ class Tenancy:
 
     def delete_user(self, principal: Principal, name: str) -> None:
         """Take a user and its tokens out. Raises StillInUse while it has jobs, WrongState for the last admin."""
-        self.users.delete(principal, name, revoke_all)
+        self.users.delete(principal, name)

@@ -103,4 +103,7 @@ tokens = sa.Table(
     sa.Column("expires_ns", sa.BigInteger, nullable=True),
     sa.Column("last_used_ns", sa.BigInteger, nullable=True),
     sa.Column("revoked_ns", sa.BigInteger, nullable=True),
+    sa.Column("parent_id", sa.ForeignKey("tokens.id"), nullable=True, index=True, comment="the token that made it"),
+    sa.Column("made_by_id", sa.ForeignKey("users.id"), nullable=True, comment="null: not known"),
+    sa.Column("may_mint", sa.Boolean, nullable=False, server_default=sa.false(), comment="may make tokens"),
 )

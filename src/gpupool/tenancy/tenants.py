@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NameTaken, StaleGeneration, StillInUse, UnknownTenant, WrongState
+from gpupool.base.errors import NameTaken, StaleGeneration, StillInUse, UnknownProject, UnknownTenant, WrongState
 from gpupool.base.ids import check_name
 from gpupool.model.quota import Amount, Branch, Quota
 from gpupool.model.tenant import DEFAULT_PROJECT, DEFAULT_TENANT, Principal
@@ -205,6 +206,21 @@ def ensure_project(write: Write, tenant_id: int, name: str) -> int:
         return found
     check_name(name, "project name")
     return write.insert(projects, tenant_id=tenant_id, name=name, created_ns=write.now_ns)
+
+
+def find_project(connection: sa.Connection, tenant_id: int, name: str) -> int:
+    """The id of the tenant's project. Raises UnknownProject: a typing error must not become a line of the books."""
+    found = _project_id(connection, tenant_id, name)
+    if found is not None:
+        return found
+    query = sa.select(projects.c.name).where(projects.c.tenant_id == tenant_id).order_by(projects.c.name)
+    known = list(connection.execute(query).scalars())
+    near = get_close_matches(name, known, 1)
+    raise UnknownProject(
+        f"no project {name[:80]!r} in this tenant; it has {', '.join(known[:20])}",
+        hint=(f"did you mean {near[0]}?  " if near else "") + f"a tenant-admin adds one: gpupool project create {name}",
+        projects=known[:20],
+    )
 
 
 def _project_id(connection: sa.Connection, tenant_id: int, name: str) -> int | None:

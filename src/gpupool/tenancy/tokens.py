@@ -2,7 +2,9 @@
 
 `gpp_<id>_<secret>`: the id finds the row, the secret is 256 random bits of which only the
 SHA-256 is kept. Kinds: `api` until revoked or expired, `once` for one login, `session` from
-a login. Knows no HTTP.
+a login. A token makes no tokens unless it says so, what a token made ends with it, and a token
+that would run code as a Unix account is that account's own or a pool admin's to make (decision
+0019). Knows no HTTP.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NotFound, NotLoggedIn
+from gpupool.base.errors import BadOption, NotFound, NotLoggedIn, TokenMayNotMint, TokenOfAnAccount
 from gpupool.base.ids import new_id
+from gpupool.base.units import format_duration
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.tables import tenants, tokens, users
+from gpupool.tenancy.token_tree import earlier, end_tokens, latest_end
 from gpupool.tenancy.users import find_user, may_manage
 from gpupool.wire.common import Page
 from gpupool.wire.people import LoginOut, TokenIn, TokenOut
@@ -67,6 +71,19 @@ def alive(row: sa.Row[Any], now_ns: int) -> bool:
     return row.revoked_ns is None and (row.expires_ns is None or row.expires_ns > now_ns)
 
 
+@dataclass(frozen=True)
+class _New:
+    """A token to be made. `bound_ns` is when it ends at the latest, whatever its own `seconds`."""
+
+    kind: str
+    label: str
+    seconds: int | None
+    parent: str | None
+    may_mint: bool
+    bound_ns: int | None
+    made_by: int
+
+
 class Tokens:
     """Making, listing, revoking and exchanging tokens."""
 
@@ -74,13 +91,22 @@ class Tokens:
         self._store, self._randomness = store, randomness
 
     def create(self, caller: Principal, given: TokenIn, *, once: bool = False) -> TokenOut:
-        """A token for oneself, or by a tenant's admin for its users, or by an admin for anybody."""
+        """A token for oneself, or by a tenant's admin for users without a Unix account, or by an admin for anybody.
+
+        Raises TokenMayNotMint, TokenOfAnAccount, NotAllowed; BadOption where it would outlive the caller's own token.
+        """
         lifetime = _once_lifetime(given.expires_seconds) if once else given.expires_seconds
         with self._store.write() as write:
+            _may_mint(write, caller, given)
             user = find_user(write.connection, caller, given.user or caller.user)
             if user.id != caller.user_id:
                 may_manage(caller, user)
-            out = self._insert(write, user, "once" if once else "api", given.label, lifetime)
+                _may_stand_for(caller, user)
+            bound = latest_end(write.connection, caller.token)
+            _refuse_longer(given.expires_seconds, bound, write.now_ns)
+            kind, mint, maker = "once" if once else "api", given.may_mint, caller.user_id
+            made = _New(kind, given.label, lifetime, caller.token, mint, bound, maker)
+            out = self._insert(write, user, made)
             write.event("token.created", out.id, tenant_id=user.tenant_id, data={"user": user.name, "kind": out.kind})
             write.answer_once(f"token {out.id}")
         return out
@@ -98,16 +124,17 @@ class Tokens:
         return Page[TokenOut](items=items, next=items[-1].id if len(rows) > limit else None)
 
     def revoke(self, caller: Principal, token_id: str) -> None:
-        """End a token now; ending an ended one changes nothing. Raises NotFound outside the caller's scope."""
+        """End a token and everything it made, now; once more changes nothing. Raises NotFound outside the scope."""
         with self._store.write() as write:
             row = write.execute(_query().where(tokens.c.id == token_id, _listed(caller))).one_or_none()
             if row is None:
                 raise NotFound(f"no token {token_id[:32]!r}", hint="gpupool token list")
             if row.user_id != caller.user_id:
                 may_manage(caller, find_user(write.connection, caller, row.user))
-            if row.revoked_ns is None:
-                _revoke(write, tokens.c.id == token_id)
-                write.event("token.revoked", token_id, tenant_id=row.tenant_id, data={"user": row.user})
+            ended = end_tokens(write, tokens.c.id == token_id)
+            if ended:
+                data = {"user": row.user, "ended": ended}
+                write.event("token.revoked", token_id, tenant_id=row.tenant_id, data=data)
             write.answer(204, None)
 
     def login(self, text: str) -> LoginOut:
@@ -120,30 +147,32 @@ class Tokens:
             if row is None or not matches(given, row.secret_sha256) or not _may_log_in(row, write.now_ns):
                 raise refused_token()
             if row.kind == "once":
-                _revoke(write, tokens.c.id == given.id)
+                used = tokens.update().where(tokens.c.id == given.id).values(revoked_ns=write.now_ns)
+                write.execute(used)
+                write.announce("people")
             user = write.execute(_users_with_tenant().where(users.c.id == row.user_id)).one()
-            out = self._insert(write, user, "session", "login", SESSION_SECONDS)
+            bound = latest_end(write.connection, row.id)
+            new = _New("session", "login", SESSION_SECONDS, row.id, row.may_mint, bound, user.id)
+            out = self._insert(write, user, new)
             write.event("token.created", out.id, tenant_id=user.tenant_id, data={"user": user.name, "kind": "session"})
         return LoginOut(
             token=out.token or "", user=user.name, tenant=user.tenant, role=user.role, expires_ns=out.expires_ns or 0
         )
 
-    def _insert(self, write: Write, user: sa.Row[Any], kind: str, label: str, seconds: int | None) -> TokenOut:
+    def _insert(self, write: Write, user: sa.Row[Any], new: _New) -> TokenOut:
         secret = new_secret(self._randomness)
+        ends = None if new.seconds is None else write.now_ns + new.seconds * 10**9
         row: dict[str, Any] = {
             "id": secret.id,
-            "label": label,
-            "kind": kind,
+            "label": new.label,
+            "kind": new.kind,
             "created_ns": write.now_ns,
-            "expires_ns": None if seconds is None else write.now_ns + seconds * 10**9,
+            "expires_ns": earlier(ends, new.bound_ns),
+            "may_mint": new.may_mint,
         }
-        write.execute(tokens.insert().values(**row, user_id=user.id, secret_sha256=secret.sha256))
-        return TokenOut(**row, user=user.name, last_used_ns=None, token=secret.text)
-
-
-def revoke_all(write: Write, user_id: int) -> int:
-    """End every token of a user; how many were alive."""
-    return _revoke(write, tokens.c.user_id == user_id)
+        kept = {"user_id": user.id, "secret_sha256": secret.sha256, "parent_id": new.parent, "made_by_id": new.made_by}
+        write.execute(tokens.insert().values(**row, **kept))
+        return TokenOut(**row, user=user.name, last_used_ns=None, parent=new.parent, token=secret.text)
 
 
 def refused_token() -> NotLoggedIn:
@@ -153,15 +182,49 @@ def refused_token() -> NotLoggedIn:
     )
 
 
-def _revoke(write: Write, which: sa.ColumnElement[bool]) -> int:
-    done = write.execute(tokens.update().where(which, tokens.c.revoked_ns.is_(None)).values(revoked_ns=write.now_ns))
-    write.announce("people")
-    return done.rowcount
-
-
 def _may_log_in(row: sa.Row[Any], now_ns: int) -> bool:
     usable = alive(row, now_ns) and row.kind in ("api", "once")
     return usable and row.disabled_ns is None and row.retired_ns is None
+
+
+def _may_mint(write: Write, caller: Principal, given: TokenIn) -> None:
+    """Judged in the transaction that writes the token: the caller's own may have been ended since the request began."""
+    if caller.token is None:
+        return
+    mine = write.execute(sa.select(tokens).where(tokens.c.id == caller.token)).one_or_none()
+    if mine is None or not alive(mine, write.now_ns):
+        raise refused_token()
+    if not mine.may_mint:
+        raise TokenMayNotMint(
+            f"the token {mine.id} may not make tokens",
+            hint="make it on the pool's machine, or with a token made by  gpupool token create --may-mint",
+        )
+    if given.may_mint:
+        raise TokenMayNotMint(
+            "what a token makes may not make tokens itself",
+            hint="leave out --may-mint, or make it on the pool's machine",
+        )
+
+
+def _may_stand_for(caller: Principal, user: sa.Row[Any]) -> None:
+    """A token of a user with a Unix account runs code as that account: not for that user's tenant-admin to make."""
+    bound = user.run_as_uid is not None or user.unix_uid is not None
+    if bound and not caller.may(Permission.MANAGE_POOL):
+        raise TokenOfAnAccount(
+            f"{user.name} is bound to a Unix account: only {user.name} and a pool admin make its tokens",
+            hint=f"{user.name} types, as that account on the pool's machine:  gpupool token create",
+        )
+
+
+def _refuse_longer(seconds: int | None, bound_ns: int | None, now_ns: int) -> None:
+    if seconds is None or bound_ns is None or now_ns + seconds * 10**9 <= bound_ns:
+        return
+    left = max(0, bound_ns - now_ns) // 10**9
+    raise BadOption(
+        f"the token would live {format_duration(seconds)} and the one that makes it only {format_duration(left)} more",
+        hint="leave out --expires: it then ends with the token that made it",
+        most_seconds=left,
+    )
 
 
 def _once_lifetime(seconds: int | None) -> int:
@@ -185,7 +248,7 @@ def _users_with_tenant() -> sa.Select[Any]:
 def _query() -> sa.Select[Any]:
     return sa.select(
         tokens, users.c.name.label("user"), users.c.tenant_id, users.c.disabled_ns, users.c.retired_ns
-    ).join_from(tokens, users)
+    ).join_from(tokens, users, users.c.id == tokens.c.user_id)
 
 
 def _out(row: sa.Row[Any]) -> TokenOut:
@@ -197,4 +260,6 @@ def _out(row: sa.Row[Any]) -> TokenOut:
         created_ns=row.created_ns,
         expires_ns=row.expires_ns,
         last_used_ns=row.last_used_ns,
+        parent=row.parent_id,
+        may_mint=row.may_mint,
     )

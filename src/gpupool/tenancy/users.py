@@ -7,19 +7,19 @@ changes only its own tenant's users; the pool always keeps an admin that can act
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NameTaken, NotAllowed, NotFound, StillInUse, WrongState
+from gpupool.base.errors import AccountIsAUser, BadOption, NameTaken, NotAllowed, NotFound, StillInUse, WrongState
 from gpupool.base.ids import check_name
 from gpupool.model.tenant import Permission, Principal, Role, UnixIdentity
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.access import visible
 from gpupool.tenancy.accounts import Accounts, wanted_account
-from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs, find_tenant
+from gpupool.tenancy.token_tree import end_tokens, made_by_others
 from gpupool.wire.common import Page
 from gpupool.wire.people import UserIn, UserOut, UserPatch
 
@@ -51,10 +51,12 @@ class Users:
     def create(self, caller: Principal, given: UserIn) -> UserOut:
         """Add a user; one that was deleted comes back under its name, with what is given now."""
         check_name(given.name, "user name")
-        changes = self._bindings(caller, given.model_dump(include={"unix_user", "run_as"}, exclude_none=True))
+        said = given.model_dump(include=given.model_fields_set & {"unix_user", "run_as"})
+        changes = self._bindings(caller, said if any(said.values()) else {})
         _may_give(caller, Role(given.role))
         with self._store.write() as write:
             tenant_id = find_tenant(write.connection, caller, given.tenant or caller.tenant).id
+            changes = _one_person(write, given.name, None, changes)
             _free_uid(write, changes.get("unix_uid"), given.name)
             insert_user(write, given.name, tenant_id, Role(given.role), **changes)
             out = self._out(find_user(write.connection, caller, given.name))
@@ -71,6 +73,8 @@ class Users:
             row = find_user(write.connection, caller, name)
             may_manage(caller, row)
             changes |= self._changes(write, caller, row, given)
+            changes = _one_person(write, row.name, row, changes)
+            self._end_tokens_of_others(write, row, changes)
             _free_uid(write, changes.get("unix_uid"), row.name)
             _keep_an_admin(write.connection, row, changes)
             write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
@@ -80,7 +84,7 @@ class Users:
             write.answer(200, out.model_dump(mode="json"))
         return out
 
-    def delete(self, caller: Principal, name: str, revoke_all: Callable[[Write, int], int]) -> None:
+    def delete(self, caller: Principal, name: str) -> None:
         """Take a user out; what it used stays in the books. Raises StillInUse while it has jobs."""
         with self._store.write() as write:
             row = find_user(write.connection, caller, name)
@@ -88,7 +92,7 @@ class Users:
             self._refuse_while_running(write.connection, row, "deleted")
             changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": Role.USER}
             _keep_an_admin(write.connection, row, changes)
-            revoke_all(write, row.id)
+            end_tokens(write, tokens.c.user_id == row.id)
             write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
             write.event("user.deleted", row.name, tenant_id=row.tenant_id)
             write.announce(PEOPLE)
@@ -105,6 +109,12 @@ class Users:
             changes["tenant_id"] = find_tenant(write.connection, caller, given["tenant"]).id
             self._refuse_while_running(write.connection, row, f"moved to {given['tenant']}")
         return changes
+
+    def _end_tokens_of_others(self, write: Write, row: Row, changes: dict[str, Any]) -> None:
+        """Who made a token of a user without a Unix account must not run code as the account it gets now."""
+        given = [key for key in ("unix_uid", "run_as_uid") if changes.get(key) not in (None, getattr(row, key))]
+        if given and (ended := end_tokens(write, made_by_others(row.id))):
+            write.event("token.revoked", row.name, tenant_id=row.tenant_id, data={"user": row.name, "ended": ended})
 
     def _bindings(self, caller: Principal, given: dict[str, str | None]) -> dict[str, Any]:
         """Which Unix accounts a user is and runs as: for the pool's admins to say, never root over TCP."""
@@ -198,6 +208,26 @@ def _may_give(caller: Principal, role: Role) -> None:
         raise NotAllowed(
             f"only an admin gives the role {role}", hint="a tenant's admin gives tenant-admin, user or viewer"
         )
+
+
+def _one_person(write: Write, name: str, row: Row | None, changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes, with the account that a user runs as being that user on the socket too. Raises AccountIsAUser.
+
+    Else the account's first call over the socket would make a second user of the same person.
+    """
+    uid = changes.get("run_as_uid")
+    if uid is None or "unix_uid" in changes or (row is not None and row.unix_uid is not None):
+        return changes
+    same = users_query().where(users.c.unix_uid == uid, users.c.name != name)
+    other = write.execute(same).one_or_none()
+    if other is None:
+        return changes | {"unix_uid": uid}
+    raise AccountIsAUser(
+        f"the Unix account with uid {uid} is the user {other.name} already",
+        hint=f"gpupool user set {other.name} --run-as ACCOUNT;  for a second user of that account add --unix-user none",
+        user=other.name,
+        uid=uid,
+    )
 
 
 def _free_uid(write: Write, uid: int | None, name: str) -> None:

@@ -128,6 +128,7 @@ class TokenIn(Wire):
     user: Name | None = None
     label: str = Field("", max_length=63)
     expires_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
+    may_mint: bool = Field(False, description="it may make tokens for its user; those never may")
 
 
 class TokenOut(Wire):
@@ -140,6 +141,8 @@ class TokenOut(Wire):
     created_ns: int
     expires_ns: int | None
     last_used_ns: int | None
+    parent: str | None = Field(None, description="the token that made it, with which it ends")
+    may_mint: bool = Field(False, description="it may make tokens")
     token: str | None = None
 
 

@@ -123,7 +123,7 @@ def test_no_option_means_two_things() -> None:
         (["ps", "--state", "runing"], "--state 'runing' is not known", None),
         (["ps", "-o", "xml"], "-o 'xml' is not known", "one of: table, wide, json, yaml, csv"),
         (["ps", "a", "b"], "gpupool ps: 'b' is one word too many", "gpupool ps --help"),
-        (["tenant"], "gpupool tenant needs one of: create, list, show, project, delete", "gpupool tenant --help"),
+        (["tenant"], "gpupool tenant needs one of: create, list, show, delete", "gpupool tenant --help"),
         (["tenant", "crate", "x"], None, None),
         (["tenant", "create", "x", "--gpu", "1"], "gpupool tenant create: unknown option --gpu", None),
         (["ps", "--limit", "0"], "--limit 0: the number of rows is a whole number from 1 to 1000000", None),

@@ -83,7 +83,7 @@ class House:
         return self.tenancy.principal_for_token(self.token(name))
 
     def token(self, user: str) -> str:
-        made = self.tenancy.tokens.create(self.owner, TokenIn(user=user)).token
+        made = self.tenancy.tokens.create(self.owner, TokenIn(user=user, may_mint=True)).token
         assert made is not None
         return made
 

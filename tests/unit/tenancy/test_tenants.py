@@ -12,13 +12,14 @@ from gpupool.base.errors import (
     StaleGeneration,
     StillInUse,
     UnknownCohort,
+    UnknownProject,
     UnknownTenant,
     WrongState,
 )
 from gpupool.model.quota import Amount, Limit
 from gpupool.store.tables import pool
 from gpupool.tenancy.quotas import read_tree
-from gpupool.tenancy.tables import projects, tenants
+from gpupool.tenancy.tables import tenants
 from gpupool.wire.people import LimitIn, QuotaIn, UserPatch
 
 from .conftest import House
@@ -114,18 +115,19 @@ def test_a_living_tenants_name_is_taken(house: House) -> None:
         house.tenancy.tenants.create(house.owner, "default", None)
 
 
-def test_a_project_is_made_once_however_often_it_is_wanted(house: House) -> None:
-    with house.store.write() as write:
-        ids = {house.tenancy.ensure_project(write, house.owner.tenant_id, "llm") for _ in range(3)}
-    assert len(ids) == 1
+def test_naming_a_project_that_was_not_created_is_refused_and_makes_none(house: House) -> None:
+    house.tenancy.tenants.create_project(house.owner, "default", "thesis")
     with house.store.read() as connection:
-        count = sa.select(sa.func.count()).where(projects.c.name == "llm")
-        assert connection.execute(count).scalar_one() == 1
+        assert house.tenancy.project_id(connection, house.owner.tenant_id, "thesis")
+        with pytest.raises(UnknownProject, match="it has default, thesis") as refused:
+            house.tenancy.project_id(connection, house.owner.tenant_id, "tehsis")
+    assert refused.value.hint == "did you mean thesis?  a tenant-admin adds one: gpupool project create tehsis"
+    assert house.tenancy.tenants.get(house.owner, "default").projects == ["default", "thesis"]
 
 
 def test_a_project_needs_a_name_that_can_be_typed(house: House) -> None:
-    with pytest.raises(BadName), house.store.write() as write:
-        house.tenancy.ensure_project(write, house.owner.tenant_id, "a\nb")
+    with pytest.raises(BadName):
+        house.tenancy.tenants.create_project(house.owner, "default", "a\nb")
 
 
 def test_a_tenants_admin_adds_projects_to_its_own_tenant_only(house: House) -> None:

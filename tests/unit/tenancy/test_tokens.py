@@ -7,10 +7,11 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NotAllowed, NotFound, NotLoggedIn
+from gpupool.base.errors import BadOption, NotAllowed, NotFound, NotLoggedIn, TokenMayNotMint, TokenOfAnAccount
+from gpupool.model.tenant import Principal
 from gpupool.tenancy.tables import tokens
 from gpupool.tenancy.tokens import SESSION_SECONDS, matches, new_secret, parse
-from gpupool.wire.people import TokenIn, UserPatch
+from gpupool.wire.people import TokenIn, UserIn, UserPatch
 
 from .conftest import House
 
@@ -156,3 +157,106 @@ def test_a_disabled_user_does_not_log_in(house: House) -> None:
     house.tenancy.users.change(house.owner, "worker", UserPatch(disabled=True))
     with pytest.raises(NotLoggedIn):
         house.tenancy.tokens.login(text)
+
+
+def test_a_token_makes_no_token_unless_it_says_so(house: House) -> None:
+    house.user("worker", "blue")
+    plain = bearer(house, house.tenancy.tokens.create(house.owner, TokenIn(user="worker")).token)
+    with pytest.raises(TokenMayNotMint, match="may not make tokens"):
+        house.tenancy.tokens.create(plain, TokenIn())
+    with pytest.raises(TokenMayNotMint):
+        house.tenancy.tokens.create(plain, TokenIn(), once=True)
+
+
+def test_what_a_token_makes_makes_none_itself_so_that_there_is_an_end(house: House) -> None:
+    minting = house.user("worker", "blue")
+    with pytest.raises(TokenMayNotMint, match="itself"):
+        house.tenancy.tokens.create(minting, TokenIn(may_mint=True))
+    child = bearer(house, house.tenancy.tokens.create(minting, TokenIn()).token)
+    assert (child.may_mint, child.token is not None) == (False, True)
+
+
+def test_a_session_may_what_its_token_may(house: House) -> None:
+    house.user("worker", "blue")
+    for may in (True, False):
+        text = house.tenancy.tokens.create(house.owner, TokenIn(user="worker", may_mint=may)).token
+        assert bearer(house, house.tenancy.tokens.login(text or "").token).may_mint is may
+
+
+@pytest.mark.parametrize("kind", ["child", "session", "session of a child", "session of a one-time child"])
+def test_everything_that_a_token_made_ends_with_it(house: House, kind: str) -> None:
+    made = house.tenancy.tokens
+    house.user("worker", "blue")
+    text = house.token("worker")
+    minting = bearer(house, text)
+    descendant = {
+        "child": lambda: made.create(minting, TokenIn()).token,
+        "session": lambda: made.login(text).token,
+        "session of a child": lambda: made.login(made.create(minting, TokenIn()).token or "").token,
+        "session of a one-time child": lambda: made.login(made.create(minting, TokenIn(), once=True).token or "").token,
+    }[kind]()
+    assert bearer(house, descendant).user == "worker"
+    made.revoke(house.owner, minting.token or "")
+    for one in (text, descendant):
+        with pytest.raises(NotLoggedIn):
+            bearer(house, one)
+
+
+def test_revoking_a_one_time_token_that_was_used_ends_its_session(house: House) -> None:
+    once = house.tenancy.tokens.create(house.owner, TokenIn(user="root"), once=True)
+    session = house.tenancy.tokens.login(once.token or "").token
+    house.tenancy.tokens.revoke(house.owner, once.id)
+    with pytest.raises(NotLoggedIn):
+        bearer(house, session)
+
+
+def test_nothing_outlives_the_token_that_made_it(house: House) -> None:
+    made = house.tenancy.tokens
+    house.user("worker", "blue")
+    hour = made.create(house.owner, TokenIn(user="worker", expires_seconds=3600, may_mint=True))
+    caller = bearer(house, hour.token)
+    assert made.create(caller, TokenIn()).expires_ns == hour.expires_ns
+    assert made.create(caller, TokenIn(expires_seconds=60)).expires_ns < (hour.expires_ns or 0)  # type: ignore[operator]
+    assert made.login(hour.token or "").expires_ns == hour.expires_ns
+    once = made.create(caller, TokenIn(), once=True).token or ""
+    assert made.login(once).expires_ns == hour.expires_ns
+    with pytest.raises(BadOption, match="1:00:01") as refused:
+        made.create(caller, TokenIn(expires_seconds=3601))
+    assert refused.value.details["most_seconds"] == 3600
+
+
+def test_a_token_ended_while_its_request_was_under_way_makes_nothing(house: House) -> None:
+    minting = house.user("worker", "blue")
+    house.tenancy.tokens.revoke(house.owner, minting.token or "")
+    with pytest.raises(NotLoggedIn):
+        house.tenancy.tokens.create(minting, TokenIn())
+
+
+@pytest.mark.parametrize("binding", ["unix_user", "run_as"])
+@pytest.mark.parametrize("once", [False, True])
+def test_only_the_account_and_a_pool_admin_make_its_tokens(house: House, binding: str, once: bool) -> None:
+    boss = house.user("boss", "blue", role="tenant-admin")
+    house.tenancy.users.create(house.owner, UserIn(name="alice", tenant="blue", **{binding: "alice"}))
+    with pytest.raises(TokenOfAnAccount, match="bound to a Unix account"):
+        house.tenancy.tokens.create(boss, TokenIn(user="alice"), once=once)
+    assert house.tenancy.tokens.create(house.owner, TokenIn(user="alice"), once=once).user == "alice"
+    assert house.tenancy.tokens.create(house.peer(1001), TokenIn(), once=once).user == "alice"
+
+
+def test_a_token_that_a_tenant_admin_made_before_the_binding_ends_with_it(house: House) -> None:
+    made = house.tenancy.tokens
+    boss = house.user("boss", "blue", role="tenant-admin")
+    house.user("alice", "blue")
+    of_boss = made.create(boss, TokenIn(user="alice")).token
+    of_admin = made.create(house.owner, TokenIn(user="alice")).token
+    session = made.login(of_boss or "").token
+    house.tenancy.users.change(house.owner, "alice", UserPatch(run_as="alice"))
+    assert bearer(house, of_admin).user == "alice"
+    for text in (of_boss, session):
+        with pytest.raises(NotLoggedIn):
+            bearer(house, text)
+
+
+def bearer(house: House, text: str | None) -> Principal:
+    """Who that token stands for."""
+    return house.tenancy.principal_for_token(text or "")

@@ -3,6 +3,7 @@
 import pytest
 
 from gpupool.base.errors import (
+    AccountIsAUser,
     BadName,
     BadOption,
     NameTaken,
@@ -172,3 +173,26 @@ def test_a_list_goes_on_where_its_page_ended(house: House) -> None:
         if after is None:
             break
     assert seen == ["root", "u0", "u1", "u2", "u3", "u4"]
+
+
+def test_one_person_is_one_user_whichever_way_it_comes_first(house: House) -> None:
+    made = house.tenancy.users.create(house.owner, UserIn(name="alice", run_as="alice"))
+    assert (made.unix_user, made.run_as) == ("alice", "alice")
+    assert house.peer(1001).user == "alice"
+    assert house.peer(1002).user == "bob"
+    with pytest.raises(AccountIsAUser, match="uid 1002 is the user bob") as refused:
+        house.tenancy.users.create(house.owner, UserIn(name="robert", run_as="bob"))
+    assert "gpupool user set bob --run-as" in refused.value.hint
+    assert house.tenancy.users.change(house.owner, "bob", UserPatch(run_as="bob")).run_as == "bob"
+    assert {one.name for one in house.tenancy.users.list(house.owner, None, 10).items} == {"root", "alice", "bob"}
+
+
+def test_a_second_user_of_an_account_has_to_be_asked_for(house: House) -> None:
+    house.peer(1002)
+    second = house.tenancy.users.create(house.owner, UserIn(name="ci", unix_user=None, run_as="bob"))
+    assert (second.unix_user, second.run_as) == (None, "bob")
+    house.user("late")
+    with pytest.raises(AccountIsAUser):
+        house.tenancy.users.change(house.owner, "late", UserPatch(run_as="bob"))
+    kept = house.tenancy.users.change(house.owner, "late", UserPatch(unix_user=None, run_as="bob"))
+    assert (kept.unix_user, kept.run_as) == (None, "bob")
