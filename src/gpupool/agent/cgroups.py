@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 PARENT_PREFIX: Final = "gpupool-"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
-_USEFUL_V1: Final = ("devices", "memory", "freezer")
+_USEFUL_V1: Final = ("devices", "memory", "freezer", "pids")
 _PAUSE_SECONDS: Final = 0.02
 
 
@@ -140,39 +140,70 @@ def job_cgroups(support: CgroupSupport, pool_id: str, job_id: str) -> tuple[str,
 CPU_PERIOD_MICROSECONDS: Final = 100_000
 
 
-def limit_host(paths: Iterable[str], cpu_milli: int, host_bytes: int, cpus: str = "") -> str:
+@dataclass(frozen=True)
+class UsualBounds:
+    """What a job is held to where it asked for nothing: it cannot take all processes or all memory of its node."""
+
+    processes: int = 0
+    host_bytes: int = 0
+
+
+def usual_bounds(processes: int, host_bytes: int, proc_root: Path = Path("/proc")) -> UsualBounds:
+    """At most half of the kernel's process ids, so that the node can start some beside the job."""
+    most = int((proc_root / "sys/kernel/pid_max").read_text())
+    return UsualBounds(min(processes, most // 2), host_bytes)
+
+
+def memory_bytes() -> int:
+    """Main memory of this node."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def limit_host(
+    paths: Iterable[str], cpu_milli: int, host_bytes: int, cpus: str = "", usual: UsualBounds = UsualBounds()
+) -> str:
     """Hold a job's groups, made here when missing, to its part of the node; what cannot be held, in words.
 
-    0 is no limit. On v1 only memory has a hierarchy that jobs get a group in. With `cpus` (a list as the kernel writes
+    0 is no limit, and `usual` counts instead; nothing is said where a usual bound cannot be held. On v1 only memory
+    and processes have hierarchies that jobs get a group in. With `cpus` (a list as the kernel writes
     it) a v2 group holds the job to these processors, which its supervisor asks for as well, so that it cannot undo that
     itself. Memory is not bound (`cpuset.mems`): a job would be killed for want of it while other NUMA nodes have some.
     """
-    wanted = {"memory": host_bytes, "cpu": cpu_milli}
-    controllers, done = [*wanted, *(["cpuset"] if cpus else [])], set[str]()
+    memory = host_bytes or usual.host_bytes
+    quota = f"{cpu_milli * CPU_PERIOD_MICROSECONDS // 1000} {CPU_PERIOD_MICROSECONDS}"
+    controllers = [name for name, used in (("cpuset", cpus), ("pids", usual.processes)) if used]
+    done = set[str]()
     for group in map(Path, paths):
         _require_ours(group)
         v2 = not (group.parent.parent / "tasks").exists()
-        if v2:
-            for name in controllers:
-                _try_write(group.parent.parent / "cgroup.subtree_control", f"+{name}")
-        group.parent.mkdir(mode=0o755, exist_ok=True)
-        if v2:
-            for name in controllers:
-                _try_write(group.parent / "cgroup.subtree_control", f"+{name}")
-        group.mkdir(mode=0o755, exist_ok=True)
-        quota = f"{cpu_milli * CPU_PERIOD_MICROSECONDS // 1000} {CPU_PERIOD_MICROSECONDS}"
-        for name, file, text in (
-            ("memory", "memory.max" if v2 else "memory.limit_in_bytes", str(host_bytes)),
-            ("cpu", "cpu.max", quota),
-        ):
-            if wanted[name] and _try_write(group / file, text):
-                done.add(name)
+        _make_group(group, ["memory", "cpu", *controllers] if v2 else [])
+        if memory and _try_write(group / ("memory.max" if v2 else "memory.limit_in_bytes"), str(memory)):
+            done.add("memory")
+        if cpu_milli and _try_write(group / "cpu.max", quota):
+            done.add("cpu")
+        if usual.processes:
+            _try_write(group / "pids.max", str(usual.processes))
         if v2 and cpus:
             _try_write(group / "cpuset.cpus", cpus)
+    wanted = {"memory": host_bytes, "cpu": cpu_milli}
+    return _unheld([name for name, amount in wanted.items() if amount and name not in done])
+
+
+def _make_group(group: Path, controllers: Sequence[str]) -> None:
+    for above in (group.parent.parent, group.parent):
+        above.mkdir(mode=0o755, exist_ok=True)
+        for name in controllers:
+            _try_write(above / "cgroup.subtree_control", f"+{name}")
+    group.mkdir(mode=0o755, exist_ok=True)
+
+
+def _unheld(controllers: Sequence[str]) -> str:
+    if not controllers:
+        return ""
     words = {"memory": "main memory", "cpu": "processors"}
-    left = [words[name] for name, amount in wanted.items() if amount and name not in done]
-    verb = "is" if left == [words["memory"]] else "are"
-    return f"its {' and '.join(left)} {verb} counted, not enforced: its cgroup cannot limit them here" if left else ""
+    verb = "is" if list(controllers) == ["memory"] else "are"
+    left = " and ".join(words[name] for name in controllers)
+    return f"its {left} {verb} counted, not enforced: its cgroup cannot limit them here"
 
 
 def _try_write(path: Path, text: str) -> bool:

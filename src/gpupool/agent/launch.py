@@ -17,6 +17,7 @@ from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
+from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.model.numa import format_cpus, parse_cpus
 from gpupool.probes.contract import Probe
 from gpupool.probes.simulated import SimulatedProbe
@@ -37,6 +38,7 @@ class LaunchSettings:
     log_max_bytes: int = 16 << 20
     log_files: int = 4
     attach_seconds: int = 30
+    job_limits: JobLimits = USUAL
 
     @property
     def base(self) -> str:

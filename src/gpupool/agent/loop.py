@@ -38,6 +38,7 @@ from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.settings import PoolPaths
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
+from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.probes.contract import Machine, Probe
 from gpupool.wire.fleet import ReportIn, WorkPage
 from gpupool_native import arbiter_path
@@ -66,6 +67,7 @@ class AgentConfig:
     log_files: int = 4
     fence_reaction: str | None = None
     """What befalls a fenced job that has more than its share: warn, freeze, kill; None: as suits the pool."""
+    job_limits: JobLimits = USUAL
 
 
 def default_reaction(owner_uid: int) -> str:
@@ -97,7 +99,12 @@ class Agent:
         self._reporter = Reporter(config.name, make_api, self._answered, random_part)
         self._arbiter = Arbiter(_arbiter_program(), random_part)
         settings = LaunchSettings(
-            config.pool_id, config.owner_uid, config.owner_gid, config.log_max_bytes, config.log_files
+            config.pool_id,
+            config.owner_uid,
+            config.owner_gid,
+            config.log_max_bytes,
+            config.log_files,
+            job_limits=config.job_limits,
         )
         self.jobs = Jobs(
             Means(

@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from gpupool.agent.cgroups import limit_host
+from gpupool.agent.cgroups import limit_host, memory_bytes, usual_bounds
 from gpupool.agent.crew import Crew
 from gpupool.agent.ending import STOP_GRACE_SECONDS, Ending
 from gpupool.agent.following import Following
@@ -144,9 +144,9 @@ class Starting:
 
     def _limit_host(self, held: Held, work: WorkOut, groups: tuple[str, ...], near: Near) -> None:
         """Where the job cannot be held to its processors and memory here, that is told."""
-        if not (work.cpu_milli or work.host_bytes):
-            return
-        unheld = limit_host(groups, work.cpu_milli, work.host_bytes, near.cpus or "")
+        bounds = self._means.settings.job_limits
+        usual = usual_bounds(bounds.processes, bounds.host_memory_bytes(memory_bytes()))
+        unheld = limit_host(groups, work.cpu_milli, work.host_bytes, near.cpus or "", usual)
         if said := "; ".join(filter(None, (unheld, near.unheld))):
             self._means.report(held.report("noticed", work.generation, notice="host", reason=said[:400]))
 

@@ -26,6 +26,7 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape
 from gpupool.model.gang import Gang, Group, Role
+from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.admit_gang import judge_gang
@@ -208,6 +209,14 @@ def _launch(body: JobIn, run_as: RunAs | None, parts: Sequence[Part]) -> dict[st
     if any("=" in name for name in body.launch.env):
         raise BadInput("an environment variable's name holds '='", hint="rename the variable")
     return {**launch, "fence": body.fence, "run_as": run_as.model_dump() if run_as else None}
+
+
+def with_limits(body: JobIn, most: JobLimits, own: Mapping[str, Pair] | None) -> JobIn:
+    """The submission with limits that neither its sender nor the administrator forbids. `own`: the sender's, by the
+    kernel.
+    """
+    granted = most.granted(body.launch.limits, own)
+    return body.model_copy(update={"launch": body.launch.model_copy(update={"limits": granted})})
 
 
 def check_priority(asked: str | int, principal: Principal) -> int:

@@ -10,10 +10,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Limit, Reader, Runner, Service, Wait, until, while_connected
+from gpupool.allocations.intake import with_limits
 from gpupool.allocations.reading import Filter
 from gpupool.allocations.service import is_settled
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
+from gpupool.tenancy.peer_limits import limits_of_peer
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Page
 from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
@@ -39,7 +41,10 @@ async def submit(
     """Submit a job, or an array of them. Refused at once when it can never be placed; otherwise it waits its turn."""
 
     def take_in() -> SubmittedOut:
-        return allocations.submit(body, caller, allocations.tenancy.run_as(caller, peer_of(request)))
+        peer = peer_of(request)
+        run_as = allocations.tenancy.run_as(caller, peer)
+        own = limits_of_peer(peer, run_as.uid if run_as else None)
+        return allocations.submit(with_limits(body, allocations.job_limits, own), caller, run_as)
 
     submitted = await run_in_threadpool(take_in)
     job = submitted.first.id

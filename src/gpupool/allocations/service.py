@@ -39,6 +39,7 @@ from gpupool.base.errors import NotAllowed, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE, JobState
+from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
@@ -66,9 +67,11 @@ class Allocations:
         *,
         policy: str = DEFAULT,
         rules: PreemptionRules = GENTLE,
+        job_limits: JobLimits = USUAL,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
+        self.job_limits = job_limits
         self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)

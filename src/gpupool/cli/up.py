@@ -65,6 +65,13 @@ def register(parser: Parser) -> None:
         help="of its nodes, or of one: rack=r1, sim-1:rack=r2; may be repeated (default: as before)",
     )
     parser.add_argument(
+        "--job-limit",
+        action="append",
+        default=[],
+        metavar="NAME=[SOFT:]HARD",
+        help="bound of every job: nofile=1024:65536, processes=4096, host-memory=64GiB; may be repeated",
+    )
+    parser.add_argument(
         "--fence-reaction",
         choices=("warn", "freeze", "kill"),
         help="when a fenced job has more than its share (default: kill as root, else warn)",
@@ -91,6 +98,8 @@ def host_words(options: argparse.Namespace) -> list[str]:
         words += ["--listen", address]
     for label in options.label:
         words += ["--label", label]
+    for limit in options.job_limit:
+        words += ["--job-limit", limit]
     return [*words, "--insecure-http"] if options.insecure_http else words
 
 

@@ -15,6 +15,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.host.state import Marker
+from gpupool.model.job_limits import USUAL, JobLimits, parse_job_limits
 from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.registry import first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -33,6 +34,7 @@ class Cards:
     fence_reaction: str | None = None
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of nodes, by name."""
+    job_limits: JobLimits = USUAL
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -54,6 +56,7 @@ class Cards:
             owner_gid=os.getegid(),
             fence_reaction=self.fence_reaction,
             labels=self.labels,
+            job_limits=self.job_limits,
         )
         settings = ClientSettings(state_dir=str(paths.root))
         return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
@@ -64,6 +67,7 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
 
     Raises BadOption for a label of no node of the pool.
     """
+    limits = parse_job_limits(marker.job_limits)
     if marker.sim is not None:
         machines = parse_sim(marker.sim, marker.pool_id)
         control = paths.root / "simulated"
@@ -71,7 +75,8 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
         probes = {one.name: SimulatedProbe(one, control, machine_file(paths.agent, one.name)) for one in machines}
         for made in list(probes.values())[:MADE_AT_ONCE]:
             made.machine_cards()
-        return Cards(probes, machines, True, marker.fence_reaction, labels_of(marker.labels, tuple(probes)))
+        labels = labels_of(marker.labels, tuple(probes))
+        return Cards(probes, machines, True, marker.fence_reaction, labels, limits)
     probe, answers = first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
@@ -80,4 +85,4 @@ def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
             hint="try it with simulated ones:  gpupool up --sim 4xL40S",
         )
     labels = labels_of(marker.labels, (marker.node_name,))
-    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels)
+    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels, limits)

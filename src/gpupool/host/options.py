@@ -24,6 +24,7 @@ class Options:
     agent: bool = True
     fence_reaction: str | None = None
     label: tuple[str, ...] = ()
+    job_limit: tuple[str, ...] = ()
 
 
 def parse(argv: Sequence[str]) -> tuple[str, Options]:
@@ -46,7 +47,9 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     parser.add_argument(
         "--label", action="append", default=[], metavar="[NODE:]KEY=VALUE", help="of its nodes, or of one"
     )
+    parser.add_argument("--job-limit", action="append", default=[], metavar="NAME=[SOFT:]HARD", help="of every job")
     given = vars(parser.parse_args(argv))
-    given["listen"], given["label"] = tuple(given["listen"]), tuple(given["label"])
+    for name in ("listen", "label", "job_limit"):
+        given[name] = tuple(given[name])
     given["state_dir"] = given["state_dir"].absolute()
     return given.pop("what") or "run", Options(**given)

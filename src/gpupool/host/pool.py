@@ -27,6 +27,7 @@ from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
 from gpupool.host.preemption import rules_from
 from gpupool.host.state import Marker, StateDir
+from gpupool.model.job_limits import parse_job_limits
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose
@@ -37,6 +38,7 @@ from gpupool.server.serving import serve
 from gpupool.store import counters
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.faults import fault_from
+from gpupool.tenancy.peer_limits import own_limits
 
 logger = logging.getLogger("gpupool")
 
@@ -118,6 +120,7 @@ def marker_for(known: Marker | None, options: Options) -> Marker:
         fence_reaction=options.fence_reaction or known.fence_reaction,
         **_doors(known, options),
         labels=options.label or known.labels,
+        job_limits=options.job_limit or known.job_limits,
         pid=os.getpid(),
     )
 
@@ -172,7 +175,10 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     counters.watch_writes(engine, counters.writes)
     store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ))
     rules = rules_from(os.environ)
-    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs), rules=rules)
+    limits = parse_job_limits(marker.job_limits)
+    if os.geteuid() != 0:
+        limits = limits.within(own_limits())
+    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs), rules=rules, job_limits=limits)
     services.tenancy.bootstrap()
     services.fleet.begin()
     services.allocations.start()

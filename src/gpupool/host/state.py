@@ -39,6 +39,8 @@ class Marker:
     """What befalls a fenced job that has more than its share; None: as suits the pool."""
     labels: tuple[str, ...] = ()
     """Of its nodes, as they were given: `rack=r1`, `sim-1:rack=r2`."""
+    job_limits: tuple[str, ...] = ()
+    """What jobs may have of their nodes beside cards, as it was given: `nofile=1024:65536`."""
     pid: int | None = None
     begun: bool = False
     """The database was there once: one that is missing is a loss, never a fresh start."""
@@ -177,7 +179,7 @@ def read_marker(paths: PoolPaths) -> Marker | None:
             hint="install that version again, or choose another --state-dir",
         )
     fields = {name: known[name] for name in Marker.__dataclass_fields__ if name in known}
-    lists = {name: tuple(known.get(name, ())) for name in ("listeners", "labels")}
+    lists = {name: tuple(known.get(name, ())) for name in ("listeners", "labels", "job_limits")}
     return Marker(**{**fields, **lists})
 
 

@@ -10,6 +10,7 @@ from gpupool.allocations.tables import jobs
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
+from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.server.config import Services
 from gpupool.store.database import Store
@@ -24,12 +25,13 @@ def compose(
     logs: Logs | None = None,
     accounts: Accounts | None = None,
     rules: PreemptionRules = GENTLE,
+    job_limits: JobLimits = USUAL,
 ) -> Services:
     """The services of one pool over its store; whoever calls begins and closes them."""
     tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
     fleet = Fleet(store)
     metering = Metering(store)
-    allocations = Allocations(store, tenancy, fleet, metering, rules=rules)
+    allocations = Allocations(store, tenancy, fleet, metering, rules=rules, job_limits=job_limits)
     return Services(store, tenancy, fleet, metering, allocations, logs)
 
 

@@ -69,13 +69,13 @@ def test_on_v2_a_user_gets_one_below_what_was_delegated_to_him(tmp_path: Path) -
 def test_on_v1_a_job_gets_a_group_where_it_can_be_kept_counted_and_frozen(tmp_path: Path) -> None:
     support, groups = groups_of(tmp_path, V1_HOST, 0)
     assert support.kind == "v1"
-    assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "freezer")]
+    assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "freezer", "pids")]
 
 
 def test_on_a_hybrid_host_v2_takes_the_freezers_place(tmp_path: Path) -> None:
     support, groups = groups_of(tmp_path, HYBRID_HOST, 0)
     assert support.kind == "v1"
-    assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "unified")]
+    assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "pids", "unified")]
 
 
 def test_a_host_without_cgroups_has_none(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_cannot_be_written_is_said_and_not_used(tmp_path: Path) -> None:
 
 def test_a_v1_host_whose_devices_are_not_ours_still_uses_the_rest(tmp_path: Path) -> None:
     support = detect(*recorded(tmp_path, V1_HOST), uid=0, writable=lambda path: "devices" not in path.parts)
-    assert [path.split("/")[-3] for path in job_cgroups(support, "p1", "j1")] == ["memory", "freezer"]
+    assert [path.split("/")[-3] for path in job_cgroups(support, "p1", "j1")] == ["memory", "freezer", "pids"]
     assert len(support.refusals) == 1
 
 
