@@ -145,6 +145,7 @@ class Exchange:
         self._body: bytes | None = body
         self._status, self._headers, self._pieces = 0, dict[str, str](), list[bytes]()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._over: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._gone: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun = threading.Event()
@@ -163,6 +164,10 @@ class Exchange:
     def piece(self, seconds: float = ANSWER_SECONDS) -> bytes:
         """The next piece of the body; raises queue.Empty when none comes in time."""
         return self._heard.get(timeout=seconds)
+
+    def ended(self, seconds: float = ANSWER_SECONDS) -> None:
+        """Wait until the server has ended the answer, while its caller is still there. Raises queue.Empty."""
+        self._over.get(timeout=seconds)
 
     def answer(self) -> Answer:
         return Answer(self._status, self._headers, b"".join(self._pieces))
@@ -184,6 +189,8 @@ class Exchange:
         self._pieces.append(piece)
         if piece:
             self._heard.put(piece)
+        if not message.get("more_body", False):
+            self._over.put(True)
 
 
 @dataclass

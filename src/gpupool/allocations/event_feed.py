@@ -43,12 +43,13 @@ class Batch(NamedTuple):
 @dataclass(frozen=True)
 class _Line:
     tenant_id: int | None
+    kind: str
     seq: int
     text: str
 
     @classmethod
     def of(cls, entry: Entry) -> _Line:
-        return cls(entry.tenant_id, entry.seq, entry.event.model_dump_json() + "\n")
+        return cls(entry.tenant_id, entry.event.kind, entry.seq, entry.event.model_dump_json() + "\n")
 
 
 class EventFeed:
@@ -82,7 +83,7 @@ class EventFeed:
         for line in self._above(seq):
             if len(found) == EVENTS_AT_ONCE:
                 return Batch(found, seq, behind=True)
-            if may_see(principal, line.tenant_id):
+            if may_see(principal, line.tenant_id, line.kind):
                 found.append(line.text)
             seq = line.seq
         return Batch(found, seq, behind=False)

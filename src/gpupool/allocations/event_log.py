@@ -26,16 +26,23 @@ class Entry:
         return self.event.seq
 
 
-def may_see(principal: Principal, tenant_id: int | None) -> bool:
+#: Kinds of the pool's own events that tell of other tenants' quotas.
+FOR_ADMINS = "cohort."
+
+
+def may_see(principal: Principal, tenant_id: int | None, kind: str) -> bool:
     """The rule of the whole log: the pool's own events and those of the caller's tenant; an admin sees all."""
-    return principal.sees_all or tenant_id is None or tenant_id == principal.tenant_id
+    if principal.sees_all or tenant_id == principal.tenant_id:
+        return True
+    return tenant_id is None and not kind.startswith(FOR_ADMINS)
 
 
 def read_events(connection: sa.Connection, principal: Principal, after: int, limit: int) -> list[Event]:
     """Events above `after` that the caller may see, in order: `may_see` as a condition."""
     query = _entries(after, limit)
     if not principal.sees_all:
-        query = query.where(sa.or_(events.c.tenant_id.is_(None), events.c.tenant_id == principal.tenant_id))
+        of_pool = sa.and_(events.c.tenant_id.is_(None), events.c.kind.not_like(f"{FOR_ADMINS}%"))
+        query = query.where(sa.or_(of_pool, events.c.tenant_id == principal.tenant_id))
     return [entry.event for entry in _read(connection, query)]
 
 

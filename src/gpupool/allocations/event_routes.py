@@ -9,7 +9,9 @@ from fastapi.responses import StreamingResponse
 
 from gpupool.allocations.answering import Cursor, Limit, Reader, Service
 from gpupool.allocations.event_feed import EventFeed
-from gpupool.model.tenant import Principal
+from gpupool.base.errors import NotAllowed, NotLoggedIn
+from gpupool.model.tenant import Permission
+from gpupool.tenancy.access import recheck
 from gpupool.wire.common import Event
 
 router = APIRouter(tags=["jobs"])
@@ -23,13 +25,17 @@ def list_events(allocations: Service, caller: Reader, after: Cursor = 0, limit: 
 
 
 @router.get("/watch", tags=["events"], response_class=StreamingResponse)
-async def watch(request: Request, allocations: Service, caller: Reader, after: Cursor = 0) -> StreamingResponse:
+async def watch(request: Request, allocations: Service, _caller: Reader, after: Cursor = 0) -> StreamingResponse:
     """Events as they come, one JSON object a line, a blank line every 15 s. Resume with the last `seq` as `after`."""
-    return StreamingResponse(_lines(request, allocations.event_feed, caller, after), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(request, allocations.event_feed, after), media_type="application/x-ndjson")
 
 
-async def _lines(request: Request, feed: EventFeed, caller: Principal, after: int) -> AsyncIterator[str]:
+async def _lines(request: Request, feed: EventFeed, after: int) -> AsyncIterator[str]:
     while not await request.is_disconnected():
+        try:
+            caller = await recheck(request, Permission.READ)
+        except (NotLoggedIn, NotAllowed):
+            return  # its token was revoked, its user disabled: the next request is told so
         batch = await feed.after(after, caller)
         after = batch.after
         if batch.lines:

@@ -48,18 +48,18 @@ async def logs(
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
     wait_seconds: Wait = 0,
 ) -> LogOut:
-    """A piece of a job's output, from a byte offset on."""
+    """A piece of a job's output, from a byte offset on: for its user, its tenant's admins and pool admins."""
     source: Logs = request.app.state.logs
     deadline = time.monotonic() + wait_seconds
     while True:
-        now = await run_in_threadpool(allocations.job, job, caller)
+        now = await run_in_threadpool(allocations.job_with_output, job, caller)
         chunk = await run_in_threadpool(source.read, now.id, offset, limit)
         ended = now.state in ENDED
         left = deadline - time.monotonic()
         if ended or left <= 0 or (chunk is not None and chunk.data):
             return _log_out(now, chunk, offset, limit)
         with request.app.state.store.hub.ticket(("job", now.id)) as ticket:
-            if (await run_in_threadpool(allocations.job, now.id, caller)).generation == now.generation:
+            if (await run_in_threadpool(allocations.job_with_output, now.id, caller)).generation == now.generation:
                 await _first(source.changed(now.id, left), ticket.wait(left))
 
 

@@ -12,7 +12,7 @@ from gpupool.allocations.tables import IS_LIVE, jobs
 from gpupool.base.errors import InvalidBody, NotFound
 from gpupool.base.ids import is_id
 from gpupool.model.job import ENDED, LIVE
-from gpupool.model.tenant import Principal
+from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.jobs import JobOut
@@ -35,6 +35,19 @@ class Filter:
 def scope(principal: Principal) -> sa.ColumnElement[bool]:
     """What the caller may see of `jobs`."""
     return sa.true() if principal.sees_all else jobs.c.tenant_id == principal.tenant_id
+
+
+def may_see_inside(principal: Principal, user: str) -> bool:
+    """Whether the caller may see command, output and processes of that user's jobs, which are in its scope already."""
+    return user == principal.user or principal.may(Permission.MANAGE_TENANT)
+
+
+def shown(principal: Principal, job: JobOut) -> JobOut:
+    """The job as this caller is shown it: of a colleague's what it holds and how it stands, not what it does."""
+    if may_see_inside(principal, job.user):
+        return job
+    use = None if job.use is None else job.use.model_copy(update={"processes": []})
+    return job.model_copy(update={"command": [], "attach_socket": None, "use": use, "private": True})
 
 
 def find(connection: sa.Connection, principal: Principal, named: str) -> Row:

@@ -35,7 +35,7 @@ from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
 from gpupool.allocations.shapes import check_shape
 from gpupool.allocations.tables import IS_LIVE, jobs
-from gpupool.base.errors import NotAllowed, WrongState
+from gpupool.base.errors import NotAllowed, OutputIsPrivate, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE, JobState
@@ -108,14 +108,25 @@ class Allocations:
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-            return self._in_use(job_view.one(connection, row.id, self.placer.planner.why), processes=True)
+            job = self._in_use(job_view.one(connection, row.id, self.placer.planner.why), processes=True)
+        return reading.shown(principal, job)
+
+    def job_with_output(self, named: str, principal: Principal) -> JobOut:
+        """The job, for whoever wants its output. Raises NotFound; OutputIsPrivate where it is a colleague's."""
+        job = self.job(named, principal)
+        if job.private:
+            raise OutputIsPrivate(
+                f"the output of {job.name} belongs to {job.user}",
+                hint=f"{job.user}, a tenant-admin of {job.tenant} or a pool admin can read it",
+            )
+        return job
 
     def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
         with self.store.read() as connection:
             found = reading.page(
                 connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.planner.why
             )
-        return found.model_copy(update={"items": [self._in_use(job) for job in found.items]})
+        return found.model_copy(update={"items": [reading.shown(principal, self._in_use(job)) for job in found.items]})
 
     def _in_use(self, job: JobOut, *, processes: bool = False) -> JobOut:
         """The job with its latest sample, while it runs."""

@@ -72,7 +72,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         *_use_facts(job["use"]),
         ("cpu time", None if job["cpu_milliseconds"] is None else f"{job['cpu_milliseconds'] / 1000:.2f} s"),
         ("largest memory", mib(job["max_rss_bytes"])),
-        ("command", shlex.join(job["command"])),
+        ("command", f"not shown: it is {job['user']}'s" if job.get("private") else shlex.join(job["command"])),
     ]
 
 

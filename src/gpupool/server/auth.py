@@ -2,7 +2,9 @@
 
 Over the Unix socket the kernel says so; a bearer token wins where one is given. Without
 either, every path but the open ones answers 401, also one that does not exist: a stranger
-learns nothing of the routes. Roles are not checked here but by each route (`require`).
+learns nothing of the routes. WebSockets are authenticated as requests are and closed before
+they open; a connection of any other kind is refused. Roles are not checked here but by each
+route (`require`).
 """
 
 from __future__ import annotations
@@ -11,18 +13,21 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 from starlette.concurrency import run_in_threadpool
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpupool.base.errors import NotLoggedIn
+from gpupool.base.errors import GpupoolError, NotLoggedIn
 from gpupool.model.tenant import Principal
-from gpupool.tenancy.access import PRINCIPAL_KEY, Peer, scope_peer
+from gpupool.tenancy.access import PRINCIPAL_KEY, RECHECK_KEY, Peer, scope_peer
 from gpupool.tenancy.service import Tenancy
 
 OPEN_PATHS = frozenset({"/login", "/openapi.json", "/healthz"})
 SOURCES_KNOWN = 1024
 WAITING_AT_MOST = 64
+#: RFC 6455, 7.4.1: the caller's message or right violates the endpoint's policy.
+POLICY_VIOLATION = 1008
 
 
 class Brake:
@@ -69,17 +74,55 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            scope[PRINCIPAL_KEY] = await self._principal(scope)
+            await self._authenticated(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            try:
+                scope[PRINCIPAL_KEY] = await self._principal(scope)
+            except GpupoolError as error:
+                await _refuse_websocket(error, receive, send)
+                return
+        elif scope["type"] not in ("http", "lifespan"):  # lifespan is the server's own: no caller can send it
+            raise RuntimeError(f"no connection of the kind {scope['type']!r} is authenticated here")
         await self._app(scope, receive, send)
 
+    async def _authenticated(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request whose caller is known. What was read by one who has lost the right meanwhile is not answered."""
+        epoch = self._identity.epoch
+        scope[PRINCIPAL_KEY] = await self._principal(scope)
+        scope[RECHECK_KEY] = partial(self._known, scope)
+        if scope["method"] not in ("GET", "HEAD"):  # what was changed was changed by right, and its answer says so
+            await self._app(scope, receive, send)
+            return
+        lost: GpupoolError | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal lost
+            if message["type"] == "http.response.start" and self._identity.epoch != epoch:
+                try:
+                    await self._known(scope)
+                except GpupoolError as error:
+                    lost = error
+            if lost is None:
+                await send(message)
+
+        await self._app(scope, receive, answer)
+        if lost is not None:
+            raise lost
+
     async def _principal(self, scope: Scope) -> Principal:
-        peer, given = scope_peer(scope), [v for k, v in scope["headers"] if k == b"authorization"]
-        if given:
-            try:
-                return await self._bearer(given, peer)
-            except NotLoggedIn:
+        try:
+            return await self._known(scope)
+        except NotLoggedIn:
+            if _given(scope):
                 await self._brake.hold(source_of(scope))
-                raise
+            raise
+
+    async def _known(self, scope: Scope) -> Principal:
+        """The caller as it is now. Raises NotLoggedIn, NotAllowed."""
+        peer, given = scope_peer(scope), _given(scope)
+        if given:
+            return await self._bearer(given, peer)
         if peer is None:
             raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
         known = self._identity.peek_peer(peer)
@@ -93,6 +136,16 @@ class Authentication:
         if known is not None:
             return known
         return await run_in_threadpool(self._identity.principal_for_token, token, peer)
+
+
+def _given(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"authorization"]
+
+
+async def _refuse_websocket(error: GpupoolError, receive: Receive, send: Send) -> None:
+    """Close before it opens, which the server turns into 403; the code is that of the problem."""
+    await receive()
+    await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": f"{error.code} {error.message}"[:120]})
 
 
 def source_of(scope: Scope) -> str:

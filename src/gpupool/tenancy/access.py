@@ -13,13 +13,14 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from gpupool.base.errors import NotAllowed, NotLoggedIn
 from gpupool.model.tenant import Permission, Principal
 
 PEER_EXTENSION = "gpupool.peer"
 PRINCIPAL_KEY = "gpupool.principal"
+RECHECK_KEY = "gpupool.recheck"
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Peer:
 
 
 class Require:
-    """A FastAPI dependency: the caller, if it has the permission. The route walk finds `permission`."""
+    """A FastAPI dependency of routes and WebSockets: the caller, if permitted. The route walk finds `permission`."""
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
 
-    async def __call__(self, request: Request) -> Principal:
-        principal = request.scope.get(PRINCIPAL_KEY)
+    async def __call__(self, connection: HTTPConnection) -> Principal:
+        principal = connection.scope.get(PRINCIPAL_KEY)
         if not isinstance(principal, Principal):
             raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
         demand(principal, self.permission)
@@ -50,6 +51,13 @@ class Require:
 def require(permission: Permission) -> Require:
     """`caller: Principal = Depends(require(Permission.RUN))`. Raises NotLoggedIn, NotAllowed."""
     return Require(permission)
+
+
+async def recheck(connection: HTTPConnection, permission: Permission) -> Principal:
+    """The caller of a stream as it is now: its token may have been ended since. Raises NotLoggedIn, NotAllowed."""
+    principal: Principal = await connection.scope[RECHECK_KEY]()
+    demand(principal, permission)
+    return principal
 
 
 def demand(principal: Principal, permission: Permission) -> None:

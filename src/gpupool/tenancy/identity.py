@@ -93,6 +93,11 @@ class Identity:
         """Whether this is a user's own pool, whose jobs run as that user whoever asks."""
         return self._owner_uid != 0
 
+    @property
+    def epoch(self) -> int:
+        """Grows with every change of anybody's identity or rights."""
+        return self._bearers.epoch
+
     def peek_peer(self, peer: Peer) -> Principal | None:
         """The principal, if it can be told without touching the database; never blocks."""
         known = self._peers.get(peer.uid)

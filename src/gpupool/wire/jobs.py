@@ -208,6 +208,7 @@ class JobOut(Wire):
     attached: bool = False
     attach_socket: str | None = Field(None, description="where an attached client brings its terminal")
     command: list[str] = Field(default_factory=list)
+    private: bool = Field(False, description="its command, terminal, output and processes are not for this caller")
     array: str | None = Field(None, description="of an array or of a gang: its name")
     array_index: int | None = None
     cpu_milli: int = Field(0, description="thousandths of processors of its node")

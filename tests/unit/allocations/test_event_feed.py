@@ -43,7 +43,8 @@ def happen(house: House, *subjects: str, tenant_id: int | None = None) -> None:
 
 
 def subjects(lines: list[str]) -> list[str]:
-    return [event["subject"] for line in lines for event in [json.loads(line)] if event["kind"] == "test.happened"]
+    told = [json.loads(line) for line in lines]
+    return [event["subject"] for event in told if event["kind"] in ("test.happened", "cohort.changed")]
 
 
 async def collect(feed: EventFeed, caller: Principal, after: int, until: str) -> list[str]:
@@ -124,6 +125,8 @@ def test_a_watcher_sees_its_own_tenant_and_the_pool_alone(house: House, buffer_e
 
     async def scenario() -> dict[str, list[str]]:
         await feed.after(0, house.admin)
+        with house.store.write() as write:  # tells of what other tenants may have
+            write.event("cohort.changed", "both")
         for name, tenant_id in (("of one", anna.tenant_id), ("of two", ben.tenant_id), ("of all", None)):
             await asyncio.to_thread(happen, house, name, tenant_id=tenant_id)
         people = {"anna": anna, "ben": ben, "admin": house.admin}
@@ -132,7 +135,7 @@ def test_a_watcher_sees_its_own_tenant_and_the_pool_alone(house: House, buffer_e
     assert asyncio.run(scenario()) == {
         "anna": ["of one", "of all"],
         "ben": ["of two", "of all"],
-        "admin": ["of one", "of two", "of all"],
+        "admin": ["both", "of one", "of two", "of all"],
     }
 
 

@@ -1,12 +1,18 @@
 """The brake on failing logins, and what the layer of identity makes of a request."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+from fastapi import Depends, WebSocket
 
+from gpupool.model.tenant import Permission, Principal
 from gpupool.server.auth import SOURCES_KNOWN, WAITING_AT_MOST, Brake
-from tests.support.api import running_app
+from gpupool.tenancy.access import PEER_EXTENSION, Peer, require
+from tests.support.api import Answer, running_app
 
 
 class Clock:
@@ -121,3 +127,109 @@ def test_the_pool_counts_what_it_has(tmp_path: Path) -> None:
         found = pool.client().get("pool").json()
         assert (found["nodes"], found["devices"], found["simulated"], found["ready"]) == (1, 1, True, False)
         assert pool.client(None).get("/healthz").json()["ready"] is False
+
+
+async def _handshake(app: Any, scope: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a WebSocket's caller is sent for its handshake."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
+
+
+def websocket(path: str, *, token: str | None = None, uid: int | None = None) -> dict[str, Any]:
+    return {
+        "type": "websocket",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "ws",
+        "subprotocols": [],
+        "headers": [(b"authorization", f"Bearer {token}".encode())] if token else [],
+        "client": ("192.0.2.1", 4000),
+        "extensions": {} if uid is None else {PEER_EXTENSION: Peer(1, uid, uid, ())},
+    }
+
+
+async def _opens(websocket: WebSocket, caller: Annotated[Principal, Depends(require(Permission.RUN))]) -> None:
+    await websocket.accept()
+    await websocket.close(reason=caller.user)
+
+
+@pytest.mark.parametrize("path", ["/opens", "/healthz", "/nothing"])
+@pytest.mark.parametrize("credential", ["none", "wrong", "revoked"])
+def test_a_websocket_without_a_credential_is_closed_before_it_opens(tmp_path: Path, path: str, credential: str) -> None:
+    with running_app(tmp_path) as pool:
+        pool.app.add_api_websocket_route("/opens", _opens)
+        revoked = pool.token("root")
+        assert pool.client().delete(f"tokens/{revoked.split('_')[1]}").status == 204
+        token = {"none": None, "wrong": "gpp_x", "revoked": revoked}[credential]
+        done = asyncio.run_coroutine_threadsafe(_handshake(pool.app, websocket(path, token=token)), pool.loop)
+        sent = done.result(30)
+    assert [(one["type"], one["code"], one["reason"][:7]) for one in sent] == [("websocket.close", 1008, "GP-3001")]
+
+
+def test_a_websocket_knows_its_caller_and_its_route_asks_for_the_permission(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        pool.app.add_api_websocket_route("/opens", _opens)
+        for name, role in (("runner", "user"), ("looker", "viewer")):
+            assert pool.client().post("users", {"name": name, "role": role}).status == 201
+        outcomes = {}
+        for name, scope in {
+            "runner": websocket("/opens", token=pool.token("runner")),
+            "looker": websocket("/opens", token=pool.token("looker")),
+            "root": websocket("/opens", uid=0),
+        }.items():
+            done = asyncio.run_coroutine_threadsafe(_handshake(pool.app, scope), pool.loop)
+            outcomes[name] = [(one["type"], one.get("reason", "")) for one in done.result(30)]
+    assert outcomes["runner"] == [("websocket.accept", ""), ("websocket.close", "runner")]
+    assert outcomes["root"] == [("websocket.accept", ""), ("websocket.close", "root")]
+    assert "websocket.accept" not in [kind for kind, _ in outcomes["looker"]]
+
+
+def test_a_connection_of_an_unknown_kind_is_not_let_through(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        scope = {**websocket("/opens", uid=0), "type": "webtransport"}
+        done = asyncio.run_coroutine_threadsafe(_handshake(pool.app, scope), pool.loop)
+        with pytest.raises(RuntimeError, match="webtransport"):
+            done.result(30)
+
+
+@pytest.mark.parametrize("end", ["revoked", "disabled"])
+def test_a_stream_and_a_waiting_answer_end_with_their_token(tmp_path: Path, end: str) -> None:
+    with running_app(tmp_path) as pool:
+        admin = pool.client()
+        assert admin.post("users", {"name": "worker"}).status == 201
+        token = pool.token("worker")
+        waiting = threading.Event()
+        worker = pool.client(None, token=token)
+        with worker.stream("watch") as stream, ThreadPoolExecutor(1) as aside:
+            stream.piece()
+
+            def wait() -> Answer:
+                waiting.set()
+                return worker.get("slow")
+
+            async def slow(_caller: Annotated[Principal, Depends(require(Permission.READ))]) -> int:
+                await asyncio.to_thread(going.wait, 30)
+                return 1
+
+            going = threading.Event()
+            pool.app.add_api_route("/api/v1/slow", slow)
+            told = aside.submit(wait)
+            waiting.wait(30)
+            assert worker.get("whoami").status == 200
+            if end == "revoked":
+                assert admin.delete(f"tokens/{token.split('_')[1]}").status == 204
+            else:
+                assert admin.patch("users/worker", {"disabled": True}).status == 200
+            going.set()
+            assert told.result(30).code == "GP-3001"
+            stream.ended()
