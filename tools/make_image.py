@@ -1,7 +1,7 @@
 """The container image without a network, a registry or a daemon: a base's files, and wheels installed on top of them.
 
     python tools/make_image.py gather WHEELS           # where there is a network: every wheel that uv.lock names
-    python tools/make_image.py make --rootfs base.tar --wheels WHEELS --name gpupool/gpupool:0.1.0 --out image.tar
+    python tools/make_image.py make --rootfs base.tar --wheels WHEELS --name gpupool/gpupool:0.2.0 --out image.tar
     ctr -n k8s.io images import image.tar              # or: skopeo copy oci-archive:image.tar docker://…
 
 The base is the root filesystem of anything with glibc and Python 3.11 or newer, e.g. what `podman export` writes of
@@ -216,7 +216,7 @@ def main(words: list[str]) -> int:
     makes = parts.add_parser("make", help="the image, from a base's files and a folder of wheels; needs no network")
     makes.add_argument("--rootfs", type=Path, required=True, metavar="TAR", help="of the base; may be gzipped")
     makes.add_argument("--wheels", type=Path, required=True, metavar="DIR", help="as `gather` left them")
-    makes.add_argument("--name", required=True, help="e.g. registry.example/gpupool:0.1.0")
+    makes.add_argument("--name", required=True, help="e.g. registry.example/gpupool:0.2.0")
     makes.add_argument("--out", type=Path, required=True, metavar="TAR")
     options = parser.parse_args(words)
     if options.part == "gather":

@@ -1,3 +1,3 @@
 """gpupool: one pool for all your GPUs. This module holds the version and imports nothing."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

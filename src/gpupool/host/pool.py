@@ -26,7 +26,7 @@ from gpupool.host.cards import Cards, find_cards
 from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
 from gpupool.host.preemption import rules_from
-from gpupool.host.state import Marker, StateDir
+from gpupool.host.state import LAYOUT, Marker, StateDir
 from gpupool.model.job_limits import parse_job_limits
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
@@ -115,6 +115,7 @@ def marker_for(known: Marker | None, options: Options) -> Marker:
         )
     return replace(
         known,
+        layout=LAYOUT,
         node_name=options.node_name or known.node_name,
         store=options.store or known.store,
         fence_reaction=options.fence_reaction or known.fence_reaction,

@@ -16,7 +16,8 @@ from gpupool.base.durable import sync_directory
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.settings import PoolPaths
 
-LAYOUT = 1
+LAYOUT = 2
+"""2 since 0.2.0: 0.1.0 would write the marker again without what it does not know, so without TLS."""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def quota_tree() -> dict[str, Any]:
 def pool() -> dict[str, Any]:
     return PoolOut(
         id="p-0000000001",
-        version="0.1.0",
+        version="0.2.0",
         pid=1234,
         ready=True,
         simulated=True,
@@ -372,7 +372,7 @@ def answers() -> dict[str, Any]:
     )  # fmt: skip
     who = WhoamiOut(
         user="alice", tenant="nlp", role="user", permissions=["read", "run"], unix_user="alice", local=True,
-        quota=quota(), version="0.1.0", pool="p-0000000001",
+        quota=quota(), version="0.2.0", pool="p-0000000001",
     )  # fmt: skip
     beside = {"cpu_milli": 6500, "host_bytes": 32 << 30}
     return {

@@ -72,7 +72,7 @@ def test_a_directory_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
 def test_a_marker_of_a_later_version_with_the_same_layout_is_understood(tmp_path: Path) -> None:
     root = tmp_path / "s"
     root.mkdir()
-    (root / "pool.json").write_text(json.dumps({"pool_id": "p", "layout": 1, "more": True}))
+    (root / "pool.json").write_text(json.dumps({"pool_id": "p", "layout": 2, "more": True}))
     assert read_marker(PoolPaths(root)) == Marker("p")
 
 
