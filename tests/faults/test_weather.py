@@ -239,15 +239,14 @@ def test_of_many_ups_at_once_one_wins(pool: FaultPool) -> None:
     await_state(pool, submit(pool, "true")["id"], "done")
 
 
-def test_a_removed_state_directory_leaves_a_server_that_still_ends_when_told(pool: FaultPool) -> None:
+def test_a_removed_state_directory_ends_its_server(pool: FaultPool) -> None:
     pool.up()
     pid = pool.server_pid()
     assert pid is not None
+    handle = os.pidfd_open(pid)
     shutil.rmtree(pool.paths.root)
     with pool.api() as api, pytest.raises(PoolNotRunning):
         api.request("GET", "pool")
-    handle = os.pidfd_open(pid)
-    os.kill(pid, signal.SIGTERM)
     until(lambda: has_ended(handle), "the server's end", 20)
     os.close(handle)
     pool.up()

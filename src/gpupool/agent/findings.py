@@ -17,8 +17,10 @@ MIB: Final = 1 << 20
 LEAST_TOLERANCE_BYTES: Final = 16 * MIB
 """Rounding and what a driver keeps for itself; a quarter of a context where that is more."""
 CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
-"""On a real card: what a process may hold there in code, heaps and stacks, which are charged when they are seen. The
+"""On a real card: what the first process may hold in code, heaps and stacks, which are charged when they are seen. The
 large frameworks bring some hundred MiB of code, and load it when a kernel is first used."""
+ALLOWANCE_MOST: Final = 4
+"""All processes of an allocation together on one card, in allowances of one: 4 GiB."""
 FIRST_GENERATION: Final = 2
 """Of a limits page that was never changed."""
 
@@ -118,6 +120,15 @@ def held_on(cards: Mapping[str, Iterable[CardProcess]]) -> dict[str, int]:
     return {uuid: sum(one.memory_bytes for one in processes) for uuid, processes in cards.items()}
 
 
+def allowance_of(processes: int, first_bytes: int) -> int:
+    """What the processes of an allocation together may hold on one card that no ledger knows, in bytes.
+
+    `first_bytes` for the first, a quarter of it for each further one, at most four times as much: bounded, however
+    many processes a job starts.
+    """
+    return min(first_bytes + max(0, processes - 1) * (first_bytes // 4), ALLOWANCE_MOST * first_bytes)
+
+
 def compare(
     limits: Limits,
     before: FenceUsage,
@@ -128,19 +139,22 @@ def compare(
 ) -> Comparison:
     """`cards` holds, by uuid, the job's own processes there.
 
-    Each may hold `allowance_bytes` there that its ledger does not know: unaccounted, so charged, and no finding.
-    `allowed` is what the job may hold in all, where that is more than a share that was made smaller under it.
+    One may hold `allowance_bytes` there that its ledger does not know, several what `allowance_of` says together:
+    unaccounted, so charged, and no finding. `allowed` is what the job may hold in all, where that is more than a share
+    that was made smaller under it.
     """
     findings: list[Finding] = []
     unaccounted: dict[str, dict[int, int]] = {}
     for limit in limits.devices:
-        tolerance = max(LEAST_TOLERANCE_BYTES, limit.context_bytes // 4) + allowance_bytes
+        least = max(LEAST_TOLERANCE_BYTES, limit.context_bytes // 4)
         seen = list(cards.get(limit.uuid, ()))
+        together = least * max(1, len(seen)) + allowance_of(len(seen), allowance_bytes)
         extra = {one.pid: _beyond(one, limit.uuid, before, after) for one in seen}
         unaccounted[limit.uuid] = {pid: size for pid, size in extra.items() if size > 0}
-        findings += _of_card(limit.uuid, seen, extra, tolerance, before, after)
+        found = list(_of_card(limit.uuid, seen, extra, least + allowance_bytes, before, after))
+        findings += found or _of_all(limit.uuid, extra, together)
         held = sum(one.memory_bytes for one in seen)
-        if held > max(limit.memory_bytes, allowed.get(limit.uuid, 0)) + tolerance * max(1, len(seen)):
+        if held > max(limit.memory_bytes, allowed.get(limit.uuid, 0)) + together:
             share = f"its share is {limit.memory_bytes // MIB} MiB"
             findings.append(Finding("over", f"its processes hold {held // MIB} MiB of card {limit.uuid}, {share}"))
     return Comparison(tuple(findings), unaccounted)
@@ -161,6 +175,15 @@ def _of_card(
         elif extra[one.pid] > tolerance:
             text = f"process {one.pid} holds {extra[one.pid] // MIB} MiB of card {uuid} that its ledger does not know"
             yield Finding("memory", text, one.pid)
+
+
+def _of_all(uuid: str, extra: Mapping[int, int], most: int) -> Iterator[Finding]:
+    """Many that each hold little beside their ledgers; the one that holds the most of it is named."""
+    beyond = sum(size for size in extra.values() if size > 0)
+    if beyond > most:
+        worst = max(extra, key=lambda pid: extra[pid])
+        text = f"{len(extra)} processes hold {beyond // MIB} MiB of card {uuid} that their ledger does not know"
+        yield Finding("memory", text, worst)
 
 
 def _slots(one: CardProcess, usage: FenceUsage) -> list[FenceProcess]:

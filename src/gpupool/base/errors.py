@@ -314,6 +314,12 @@ class NativeMissing(Unavailable):
     code, title = "GP-5009", "Native part missing"
 
 
+class StoreReplaced(Unavailable):
+    """The files of a running pool's database were removed or replaced."""
+
+    code, title = "GP-5023", "Database removed or replaced"
+
+
 class CudaRefused(GpupoolError):
     """`details` has the `function` and its `result`, a CUresult."""
 

@@ -23,6 +23,7 @@ from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
 from gpupool.fleet.tables import nodes
 from gpupool.host.cards import Cards, find_cards
+from gpupool.host.guarding import guard_files
 from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
 from gpupool.host.preemption import rules_from
@@ -37,7 +38,7 @@ from gpupool.server.migrate import prepare
 from gpupool.server.serving import serve
 from gpupool.store import counters
 from gpupool.store.database import connect, open_store, sqlite_url
-from gpupool.store.faults import fault_from
+from gpupool.store.faults import fault_from, sync_from
 from gpupool.tenancy.peer_limits import own_limits
 
 logger = logging.getLogger("gpupool")
@@ -100,7 +101,7 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
         await _live(services, cards, listeners, state, marker, options, stop, readiness)
     finally:
         services.allocations.close()
-        services.store.engine.dispose()
+        services.store.close()
 
 
 def marker_for(known: Marker | None, options: Options) -> Marker:
@@ -168,13 +169,14 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
         )
     # The database holds environments of jobs; SQLite gives the files beside it the rights of this one.
     mask = os.umask(0o077)
-    engine = connect(url)
+    sync = sync_from(os.environ)
+    engine = connect(url, sync=sync)
     try:
         prepare(engine, wall_ns(), marker.pool_id)
     finally:
         os.umask(mask)
     counters.watch_writes(engine, counters.writes)
-    store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ))
+    store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ), sync=sync)
     rules = rules_from(os.environ)
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:
@@ -210,6 +212,7 @@ async def _live(
         _event(services, "pool.started", marker.pool_id)
         tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
         tasks.add(asyncio.create_task(_watch_silence(services)))
+        tasks.add(asyncio.create_task(guard_files(services.store, state.paths.root, stop)))
         gc.collect()
         gc.freeze()
 

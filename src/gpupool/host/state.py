@@ -138,6 +138,8 @@ OURS = frozenset(
         "gpupool.db-shm",
         "gpupool.db-journal",
         "gpupool.db.new",
+        "gpupool.db.rescued",
+        "gpupool.db.rescued.new",
         "gpupool.db.new-wal",
         "gpupool.db.new-shm",
         "gpupool.db.new-journal",

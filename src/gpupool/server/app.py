@@ -1,8 +1,8 @@
 """The web application: every room's routes behind the same layers.
 
-From the outside in: `Measured` (counts), `Answers` (problems, version), `Authentication`, `Bodies` (size, text),
-`Once` (idempotency keys), then FastAPI. A stranger's request is refused before its body is
-read and before its route is looked for.
+From the outside in: `Measured` (counts), `Answers` (problems, version), `Acknowledge` (what is told is on disk),
+`Authentication`, `Bodies` (size, text), `Once` (idempotency keys), then FastAPI. A stranger's request is refused before
+its body is read and before its route is looked for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
 from gpupool.server import doors, problems
+from gpupool.server.acknowledge import Acknowledge
 from gpupool.server.auth import Authentication, Brake
 from gpupool.server.bodies import Bodies
 from gpupool.server.config import ServerConfig, Services
@@ -76,6 +77,7 @@ def create_app(config: ServerConfig, services: Services) -> FastAPI:
     app.add_middleware(Once, store=services.store)
     app.add_middleware(Bodies)
     app.add_middleware(Authentication, tenancy=services.tenancy, brake=app.state.brake)
+    app.add_middleware(Acknowledge, durability=services.store.durability)
     app.add_middleware(problems.Answers)
     app.add_middleware(Measured)
     return app

@@ -7,8 +7,6 @@ that may write. Nobody decides anything inside a transaction that could be decid
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,14 +20,14 @@ import sqlalchemy as sa
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import Conflict, StoreBusy
 from gpupool.store import replay
+from gpupool.store.durability import Durability, SqliteLog
+from gpupool.store.engines import BUSY_SECONDS, anchored, connect, copy_database, sqlite_url
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import Fault, no_fault
 from gpupool.store.hub import Hub
 from gpupool.store.tables import events, pool
 
-BUSY_SECONDS = 10.0
-CONNECTIONS, SPARE_CONNECTIONS = 8, 40
-"""Kept open, and opened beside them under load: more than the server has threads."""
+__all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "open_store", "sqlite_url"]
 
 # Statements of every transaction are made once: SQLAlchemy takes longer to make one than SQLite to run it.
 _TAKE_POOL = sa.select(pool).with_for_update()
@@ -39,41 +37,6 @@ _SET_POOL = pool.update()
 @cache
 def _inserting(table: sa.Table) -> sa.Insert:
     return table.insert()
-
-
-def sqlite_url(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-def connect(url: str, *, busy_seconds: float = BUSY_SECONDS) -> sa.Engine:
-    """An engine on `sqlite:///PATH` or `postgresql://…`; opens nothing yet.
-
-    Who waits for a lock or a connection longer than `busy_seconds` gets StoreBusy.
-    """
-    if url.startswith("postgresql://"):
-        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-    sizes = {"pool_size": CONNECTIONS, "max_overflow": SPARE_CONNECTIONS, "pool_timeout": busy_seconds}
-    if not url.startswith("sqlite"):
-        timeout = {"options": f"-c lock_timeout={int(busy_seconds * 1000)}"}
-        return sa.create_engine(url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=timeout, **sizes)
-    arguments = {"timeout": busy_seconds, "check_same_thread": False}
-    engine = sa.create_engine(
-        url, json_serializer=_compact_json, connect_args=arguments, poolclass=sa.QueuePool, **sizes
-    )
-    sa.event.listen(engine, "connect", _prepare_sqlite)
-    return engine
-
-
-def _compact_json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # WAL with NORMAL loses no committed transaction when a process is killed; a power cut may
-    # take the last ones, and takes the jobs they were about as well.
-    connection.isolation_level = None  # we begin transactions ourselves
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "wal_autocheckpoint=2000"):
-        connection.execute(f"PRAGMA {pragma}")
 
 
 @dataclass
@@ -147,8 +110,13 @@ class Store:
         *,
         busy_seconds: float = BUSY_SECONDS,
         fault: Fault = no_fault,
+        sync: str = "group",
     ) -> None:
         self.engine, self.clock, self.hub = engine, clock, hub or Hub()
+        # Held open, so that the log is never removed as the last connection closes: it is flushed by its descriptor.
+        self._anchor = anchored(engine) if sync == "group" else None
+        self.durability = Durability(None if self._anchor is None else SqliteLog(Path(engine.url.database or "")))
+        sa.event.listen(engine, "engine_disposed", self._end)
         self._busy_seconds, self._fault = busy_seconds, fault
         self._lock = threading.Lock()
         self._writer = 0
@@ -162,7 +130,26 @@ class Store:
             replay.pass_over(connection, now_ns - last_ns)
             connection.execute(pool.update().values(holder=holder, ledger_ns=max(now_ns, last_ns)))
             connection.commit()
+            self.durability.committed()
             self._holder = holder
+        self.durability.wait(self._busy_seconds)
+
+    def close(self) -> None:
+        """Flush what is left and close every connection."""
+        self.engine.dispose()
+
+    def copy_to(self, path: Path) -> None:
+        """Copy an SQLite database as it is now into one file, whole and on disk; other writes go on meanwhile.
+
+        Works from open files, so also after their names are gone. Raises sqlite3.Error, OSError.
+        """
+        assert self._anchor is not None
+        copy_database(self._anchor, path)
+
+    def _end(self, _engine: sa.Engine) -> None:
+        self.durability.close()
+        if self._anchor is not None:
+            self._anchor.close()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -177,7 +164,11 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Write]:
-        """One short transaction; commits at the end, rolls back on any error, then wakes the waiters."""
+        """One short transaction; commits at the end, rolls back on any error, then wakes the waiters.
+
+        It is on disk once `durability` says so, which every answer waits for.
+        """
+        self.durability.check()
         with self._turn(), store_errors(), self.engine.connect() as connection:
             ask = replay.pending()
             try:
@@ -191,6 +182,7 @@ class Store:
                     replay.record(connection, ask, write._answer, write.now_ns)
                 self._fault("before-commit", write.subjects)
                 connection.commit()
+                self.durability.committed()
             except BaseException:
                 connection.rollback()
                 raise
@@ -221,11 +213,18 @@ class Store:
             self._lock.release()
 
 
-def open_store(engine: sa.Engine, holder: str, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault) -> Store:
+def open_store(
+    engine: sa.Engine,
+    holder: str,
+    *,
+    busy_seconds: float = BUSY_SECONDS,
+    fault: Fault = no_fault,
+    sync: str = "group",
+) -> Store:
     """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
     with store_errors(), engine.connect() as connection:
         floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
-    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds, fault=fault)
+    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds, fault=fault, sync=sync)
     store.take(holder)
     return store
 

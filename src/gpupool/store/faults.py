@@ -15,6 +15,9 @@ from gpupool.base.errors import BadOption
 Fault = Callable[[str, Callable[[], frozenset[str]]], None]
 """Called with the step and a function that says what the write is about."""
 
+SYNCS = ("group", "each", "none")
+"""How commits reach the disk: many by one flush, each by its own, or when the kernel likes (only to compare with)."""
+
 STEPS = ("before-commit", "after-commit")
 
 
@@ -36,3 +39,13 @@ def fault_from(environ: Mapping[str, str]) -> Fault:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return die
+
+
+def sync_from(environ: Mapping[str, str]) -> str:
+    """`GPUPOOL_STORE_SYNC`, for the bench that compares; `group` outside of it. Raises BadOption."""
+    wanted = environ.get("GPUPOOL_STORE_SYNC")
+    if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
+        return "group"
+    if wanted not in SYNCS:
+        raise BadOption(f"GPUPOOL_STORE_SYNC={wanted!r} is not known", hint=", ".join(SYNCS))
+    return wanted

@@ -2,7 +2,15 @@
 
 import pytest
 
-from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, LEAST_TOLERANCE_BYTES, MIB, CardProcess, Shrunk, compare
+from gpupool.agent.findings import (
+    CODE_ALLOWANCE_BYTES,
+    LEAST_TOLERANCE_BYTES,
+    MIB,
+    CardProcess,
+    Shrunk,
+    allowance_of,
+    compare,
+)
 from gpupool.mechanisms.regions import DeviceLimit, FenceDeviceUsage, FenceProcess, FenceUsage, Limits
 
 CARD = "GPU-51090000-0000-0000-0000-0000000000ff"
@@ -62,6 +70,31 @@ def test_code_that_only_a_real_card_knows_of_is_a_figure_and_no_finding_within_i
     much = 100 + CODE_ALLOWANCE_BYTES // MIB
     result = compare(LIMITS, ledger(p10=100), ledger(p10=100), {CARD: [on_card(10, much)]}, CODE_ALLOWANCE_BYTES)
     assert (result.findings, result.unaccounted) == ((), {CARD: {10: CODE_ALLOWANCE_BYTES}})
+
+
+@pytest.mark.parametrize("processes", [1, 2, 5, 16, 64])
+def test_all_processes_of_an_allocation_share_one_bounded_allowance(processes: int) -> None:
+    """Each of them held a GiB beside its ledger before, so 16 of them 16 GiB."""
+    together = allowance_of(processes, CODE_ALLOWANCE_BYTES) // MIB
+    assert together <= 4096
+    each, pids = together // processes, range(10, 10 + processes)
+    empty = ledger(**{f"p{pid}": 0 for pid in pids})
+    limits = Limits("al-1", "job-1", "physics", "soft", (DeviceLimit(CARD, 48 << 30, 48 << 30, 0),))
+
+    def kinds(size: int) -> list[str]:
+        cards = {CARD: [on_card(pid, size) for pid in pids]}
+        return [finding.kind for finding in compare(limits, empty, empty, cards, CODE_ALLOWANCE_BYTES).findings]
+
+    assert kinds(each) == []
+    assert kinds(each + LEAST_TOLERANCE_BYTES // MIB + 1)[:1] == ["memory"]
+
+
+def test_many_processes_do_not_widen_the_share() -> None:
+    pids = range(10, 26)
+    usage = ledger(**{f"p{pid}": 62 for pid in pids})
+    cards = {CARD: [on_card(pid, 62 + 400) for pid in pids]}
+    kinds = [finding.kind for finding in compare(LIMITS, usage, usage, cards, CODE_ALLOWANCE_BYTES).findings]
+    assert kinds == ["memory", "over"]
 
 
 def test_more_than_the_share_is_found_although_the_ledger_admits_it() -> None:

@@ -1,0 +1,47 @@
+"""The layer that lets no answer out before what it may tell of is on disk.
+
+An answer may tell of any commit until now, its own or another's, so it waits for all of them. Group commit makes
+this cheap: one flush serves every answer that waits (`store.durability`). Nothing waits where nothing was written.
+"""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpupool.base.errors import GpupoolError
+from gpupool.server.problems import problem_response
+from gpupool.store.durability import Durability
+
+
+class Acknowledge:
+    """ASGI layer. Put it around everything that writes, and inside the one that names the version."""
+
+    def __init__(self, app: ASGIApp, durability: Durability) -> None:
+        self._app, self._durability = app, durability
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = Held(scope, receive, send, self._durability)
+        await self._app(scope, receive, answer.send)
+
+
+class Held:
+    """One answer. Where its commits are lost, the error is answered in its place."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, durability: Durability) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._durability = durability
+        self._started = self._replaced = False
+
+    async def send(self, message: Message) -> None:
+        if self._replaced:
+            return
+        try:
+            await self._durability.settled()
+        except GpupoolError as error:
+            if self._started or self._scope["type"] != "http":
+                raise  # half of it is out: the connection must break, or it would look complete
+            self._replaced = True
+            await problem_response(error, {"Connection": "close"})(self._scope, self._receive, self._send)
+            return
+        self._started = True
+        await self._send(message)

@@ -1,0 +1,42 @@
+"""Hostile and careless use of a state directory: its database removed, copies of it started."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.pool_fixture import RealPool
+
+pytestmark = pytest.mark.adversary
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> RealPool:
+    return RealPool(tmp_path / "pool", "1xT4")
+
+
+def server_log(pool: RealPool) -> str:
+    return (pool.state_dir / "server.log").read_text()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_database_lost_under_a_pool_ends_the_server_and_is_saved(pool: RealPool, how: str, tmp_path: Path) -> None:
+    database, saved = pool.state_dir / "gpupool.db", pool.state_dir / "gpupool.db.rescued"
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).executescript("PRAGMA journal_mode=WAL; CREATE TABLE strange (x);")
+    with pool:
+        pool.do("submit", "--gpu", "0.3", "--name", "goes-on", "--", "sleep", "600")
+        pool.until_state("goes-on", "running")
+        if how == "removed":
+            database.unlink()
+        else:
+            other.replace(database)
+        pool.until(lambda: pool.run("ps").returncode, "the server's end")
+        pool.until(lambda: "GP-5023" in server_log(pool) and saved.exists(), "the reason in the log")
+        for name in ("gpupool.db", "gpupool.db-wal", "gpupool.db-shm"):
+            (pool.state_dir / name).unlink(missing_ok=True)
+        saved.rename(database)
+        pool.up()
+        assert pool.until_state("goes-on", "running")["exit_code"] is None

@@ -1,0 +1,149 @@
+"""Group commit: a flush serves all who wait, nothing is told before it, a failed one is the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import DiskFull, StateUnusable, StoreReplaced
+from gpupool.server.acknowledge import Acknowledge
+from gpupool.server.migrate import prepare
+from gpupool.store.database import Store, connect, open_store, sqlite_url
+from gpupool.store.durability import Durability
+
+
+class Disk:
+    """A log whose flushes end when the test says so."""
+
+    def __init__(self) -> None:
+        self.flushes = 0
+        self.begun, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def flush(self) -> None:
+        self.flushes += 1
+        self.begun.release()
+        assert self.may_end.acquire(timeout=30)
+        if self.error is not None:
+            raise self.error
+
+    def check(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def durability(disk: Disk) -> Iterator[Durability]:
+    made = Durability(disk)
+    yield made
+    disk.may_end.release(1000)
+    made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    engine = connect(sqlite_url(tmp_path / "gpupool.db"), busy_seconds=1)
+    prepare(engine, 1, "p-test")
+    store = open_store(engine, "here", busy_seconds=1)
+    yield store
+    engine.dispose()
+
+
+async def answers(durability: Durability, count: int) -> list[str]:
+    """The order in which commits and flushes become known to so many requests at once."""
+    told: list[str] = []
+
+    async def app(_scope: object, _receive: object, send: object) -> None:
+        durability.committed()
+        await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
+
+    async def heard(message: dict[str, object]) -> None:
+        if "status" in message:
+            told.append(str(message["status"]))
+
+    layer = Acknowledge(app, durability)  # type: ignore[arg-type]
+    await asyncio.gather(*(layer({"type": "http"}, None, heard) for _ in range(count)))  # type: ignore[arg-type]
+    return told
+
+
+def test_answers_wait_for_the_flush_and_share_it(disk: Disk, durability: Durability) -> None:
+    async def scene() -> None:
+        durability.committed()
+        await asyncio.to_thread(disk.begun.acquire, timeout=30)
+        asking = asyncio.create_task(answers(durability, 40))
+        await asyncio.sleep(0)  # all of them have committed behind the flush that is under way
+        disk.may_end.release()
+        assert await asyncio.to_thread(disk.begun.acquire, timeout=30)
+        assert not asking.done()
+        disk.may_end.release()
+        assert await asking == ["200"] * 40
+
+    asyncio.run(scene())
+    assert disk.flushes == 2
+
+
+def test_nothing_waits_where_nothing_was_written(disk: Disk, durability: Durability) -> None:
+    asyncio.run(durability.settled())
+    durability.wait(0)
+    assert disk.flushes == 0
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), DiskFull("full")])
+def test_a_failed_flush_is_told_to_all_who_wait_and_to_the_owner(
+    disk: Disk, durability: Durability, error: Exception
+) -> None:
+    lost: list[str] = []
+    durability.on_lost = lambda failure: lost.append(failure.code)
+    disk.error = error
+    disk.may_end.release()
+    assert asyncio.run(answers(durability, 3)) == ["503" if isinstance(error, OSError) else "507"] * 3
+    with pytest.raises((StateUnusable, DiskFull)):
+        durability.wait(30)
+    with pytest.raises((StateUnusable, DiskFull)):
+        durability.check()
+    assert len(lost) == 1
+
+
+def test_a_write_is_refused_once_the_database_was_removed(store: Store, tmp_path: Path) -> None:
+    with store.write() as write:
+        write.event("tenant.created", "blue")
+    os.rename(tmp_path / "gpupool.db", tmp_path / "elsewhere.db")
+    store.durability.look()
+    with pytest.raises(StoreReplaced, match="was removed"), store.write():
+        pass
+
+
+@pytest.mark.parametrize("name", ["gpupool.db", "gpupool.db-wal"])
+def test_a_commit_beside_a_replaced_file_is_not_acknowledged(store: Store, tmp_path: Path, name: str) -> None:
+    lost = threading.Event()
+    store.durability.on_lost = lambda _failure: lost.set()
+    other = tmp_path / "other"
+    other.write_bytes((tmp_path / name).read_bytes())
+    other.replace(tmp_path / name)
+    with store.write() as write:
+        write.event("tenant.created", "blue")
+    with pytest.raises(StoreReplaced, match="was replaced by another file"):
+        store.durability.wait(30)
+    assert lost.wait(30)
+
+
+def test_connections_that_all_close_leave_the_log_in_its_place(store: Store, tmp_path: Path) -> None:
+    with store.write() as write:
+        write.event("tenant.created", "blue")
+    store.durability.wait(30)
+    store.engine.pool.dispose()
+    store.durability.look()
+    store.durability.check()
+    assert (tmp_path / "gpupool.db-wal").exists()
