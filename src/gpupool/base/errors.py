@@ -212,6 +212,18 @@ class CardNotReady(Refused):
     code, title = "GP-2033", "A container waits for its card"
 
 
+class DeviceClaimUnread(Refused):
+    """A claim of Dynamic Resource Allocation, for which there is no driver here."""
+
+    code, title = "GP-2034", "A resource claim that gpupool cannot serve"
+
+
+class KindUnread(Refused):
+    """An object asks for cards at a place where gpupool does not read pods."""
+
+    code, title = "GP-2035", "An object whose pods gpupool cannot read"
+
+
 class QuotaTreeRefused(Refused):
     """`details` has the `node` whose limits do not fit, and the numbers."""
 

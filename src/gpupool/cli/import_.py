@@ -27,9 +27,10 @@ _STDIN_SCRIPT = "job.sh"
 def register(parser: Parser) -> None:
     parser.about = """
     FILE is a manifest (YAML or JSON, several documents; Pod, Deployment, StatefulSet, DaemonSet, Job, CronJob, MPIJob,
-    PyTorchJob, RayJob, RayCluster, LeaderWorkerSet, JobSet, Volcano's Job, List), a script with #SBATCH or #BSUB lines,
-    or a configuration of dstack. A manifest is printed again in gpupool's words, the others as the line that submits
-    it. With --explain it is instead, per container, the normal form, the rules that led to it and every guess.
+    PyTorchJob, RayJob, RayCluster, LeaderWorkerSet, JobSet, Volcano's Job, AppWrapper, List), a script with #SBATCH or
+    #BSUB lines, or a configuration of dstack. A manifest is printed again in gpupool's words, the others as the line
+    that submits it. With --explain it is instead, per container, the normal form, the rules that led to it and every
+    guess.
     Understood are NVIDIA's plugin, HAMi, Volcano, qGPU, vcuda, cGPU, xGPU, KAI and Run:ai, Koordinator, OrionX,
     Bitfusion, Kueue and others (docs/reference/dialects.md). What cannot be meant here is refused.
     """
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
     found = documents(options.file, text)
     if len(found) == 1 and is_configuration(found[0].value):
         return _configuration(options, found[0], facts)
-    understood = [(one, _understand(one, facts, options.strict)) for one in found]
+    understood = _understand_all(found, facts, options.strict)
     if options.output != "text":
         print_data([told for one in understood for told in _told(*one, facts)], options.output)
     elif options.explain:
@@ -81,13 +82,18 @@ def read_node_facts(name: str | None) -> NodeFacts:
         raise found[0].placed(error) from None
 
 
-def _understand(document: Document, facts: NodeFacts, strict: bool) -> list[Understood]:
+def _understand_all(found: list[Document], facts: NodeFacts, strict: bool) -> list[tuple[Document, list[Understood]]]:
     from gpupool.dialects.documents import understand_document
+    from gpupool.dialects.dra import Claims
 
-    try:
-        return understand_document(document.value, facts, strict=strict)
-    except GpupoolError as error:
-        raise document.placed(error) from None
+    claims = Claims.of(one.value for one in found)
+    understood = []
+    for document in found:
+        try:
+            understood.append((document, understand_document(document.value, facts, strict=strict, claims=claims)))
+        except GpupoolError as error:
+            raise document.placed(error) from None
+    return understood
 
 
 def _told(document: Document, understood: list[Understood], facts: NodeFacts) -> list[dict[str, Any]]:
@@ -96,7 +102,7 @@ def _told(document: Document, understood: list[Understood], facts: NodeFacts) ->
 
     found = []
     for one in understood:
-        if not one.claim.containers and not one.claim.notes:
+        if not (one.claim.containers or one.claim.notes or one.claim.unread):
             continue
         told: dict[str, Any] = _head(document, one.template) | normal_form(one.claim)
         for container, claim in zip(told["containers"], one.claim.containers, strict=True):
@@ -141,6 +147,7 @@ _TITLES = (
     ("notes", "note"),
     ("resolved", "so"),
     ("not_kept", "not kept"),
+    ("unread", "warning"),
 )
 
 
@@ -187,7 +194,10 @@ def _written(file: str, understood: list[tuple[Document, list[Understood]]]) -> 
     claims = [one.claim for _, found in understood for one in found]
     asking = [container for claim in claims for container in claim.containers]
     guesses = sum(len(claim.guesses) for claim in claims) + sum(len(one.ask.guesses) for one in asking)
-    if not asking:
+    warnings = [text for claim in claims for text in claim.unread]
+    for text in dict.fromkeys(warnings):
+        say(f"warning: {clean(text)}")
+    if not asking and not warnings:
         say(f"nothing in {file} asks for a card: it is printed as it is")
     elif guesses:
         noun = "1 guess" if guesses == 1 else f"{guesses} guesses"

@@ -214,6 +214,8 @@ class PodClaim:
     rules: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Words that seem to ask for cards and that no dialect knows; whoever applies the pod is warned of them."""
 
 
 def differing(one: Part, other: Part) -> list[str]:

@@ -26,7 +26,7 @@ def document(claim: PodClaim) -> dict[str, Any]:
     return {
         "containers": [_container(one) for one in claim.containers],
         **plain({"pod": asdict(claim.hints)}),
-        **{key: list(getattr(claim, key)) for key in ("rules", "guesses", "notes") if getattr(claim, key)},
+        **{key: list(getattr(claim, key)) for key in ("rules", "guesses", "notes", "unread") if getattr(claim, key)},
     }
 
 

@@ -5,6 +5,7 @@ The one door of this room for pods: `understand(pod)`. Pure, and the same for ad
 
 from __future__ import annotations
 
+from collections.abc import Container as Names
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,19 +16,26 @@ from gpupool.dialects import facts as known_facts
 from gpupool.dialects import hami, native, normal, pod_rules, registry
 from gpupool.dialects.contract import Ask, ContainerClaim, Dialect, Hints, PodClaim, Reading, Select, differing, joined
 from gpupool.dialects.facts import NodeFacts
-from gpupool.dialects.pod import Container, Pod, read_pod
+from gpupool.dialects.pod import Container, Pod, read_pod, sequence
 
 Readings = list[tuple[Dialect, Reading]]
 MOST = 100_000
+CLAIMS = ("spec", "resourceClaims")
 
 
-def understand(pod: Mapping[str, Any], facts: NodeFacts = known_facts.UNKNOWN, *, strict: bool = False) -> PodClaim:
+def understand(
+    pod: Mapping[str, Any],
+    facts: NodeFacts = known_facts.UNKNOWN,
+    *,
+    strict: bool = False,
+    only: Names[str] | None = None,
+) -> PodClaim:
     """The normal form of a pod or pod template, given as plain mappings.
 
     Raises the classes of `base.errors.BadManifest` (the words make no sense; `details["path"]` is the place),
     `NotExpressible` and `PodRefused` (they do, and the answer is no). With `strict` a word that begins as a known
-    system's and is none of its words is refused; else it is noted. A pod that asks for no cards has no containers in
-    its claim, and nothing else is to be done with it.
+    system's and is none of its words is refused; else it is noted. `only` are names of dialects: no other is read. A
+    pod that asks for no cards has no containers in its claim, and nothing else is to be done with it.
     """
     view = read_pod(pod)
     if hami.opts_out(view):
@@ -37,9 +45,23 @@ def understand(pod: Mapping[str, Any], facts: NodeFacts = known_facts.UNKNOWN, *
     notes = _unknown(view, strict)
     selector = {key: str(word.value) for key, word in view.selector.items()}
     facts = known_facts.of_labels(selector, facts)
-    readings = [(one, found) for one in registry.DIALECTS if not (found := one.read(view, facts)).empty]
-    claim = _together(view, readings, notes)
+    spoken = [one for one in registry.DIALECTS if only is None or one.name in only]
+    readings = [(one, found) for one in spoken if not (found := one.read(view, facts)).empty]
+    claim = replace(_together(view, readings, notes), unread=_unread(pod, view, strict))
     return claim if not claim.containers else replace(claim, notes=(*claim.notes, *pod_rules.check(view, claim, facts)))
+
+
+def _unread(pod: Mapping[str, Any], view: Pod, strict: bool) -> tuple[str, ...]:
+    """What seems to ask for cards and is none of our business. Raises UnknownWord."""
+    words = registry.unread(view)
+    if strict and words:
+        raise UnknownWord(f"{words[0]}: no dialect knows this card", path=words[0].path)
+    claims = [str(one.get("name")) for one in sequence((pod.get("spec") or {}).get("resourceClaims"), CLAIMS)]
+    by_driver = "is served by its DRA driver, and not by gpupool"
+    return (
+        *(f"{word}: no dialect knows this card; it is left to its device plugin" for word in words),
+        *(f"resource claim {name} {by_driver}" for name in claims),
+    )
 
 
 def _again(pod: Mapping[str, Any], view: Pod, facts: NodeFacts) -> PodClaim:

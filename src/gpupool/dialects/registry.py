@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from gpupool.dialects import (
@@ -16,8 +17,10 @@ from gpupool.dialects import (
     nvidia,
     orionx,
     qgpu,
+    tensor_fusion,
     vcuda,
     vendors,
+    vgpu_manager,
     volcano,
     xgpu,
 )
@@ -27,7 +30,8 @@ from gpupool.dialects.pod import Pod, Word
 DIALECTS: tuple[Dialect, ...] = tuple(
     module.DIALECT
     for module in (
-        native, nvidia, hami, volcano, qgpu, vcuda, cgpu, xgpu, kai, koordinator, orionx, bitfusion, vendors, groups,
+        native, nvidia, hami, volcano, vgpu_manager, qgpu, vcuda, cgpu, xgpu, kai, koordinator, orionx, bitfusion,
+        tensor_fusion, vendors, groups,
     )
 )  # fmt: skip
 SCHEDULERS = {scheduler: one.name for one in DIALECTS for scheduler in one.schedulers}
@@ -67,9 +71,35 @@ def unknown(pod: Pod) -> list[tuple[Word, str]]:
         if prefix is None or where in (Where.ENV, Where.SELECTOR) or word.key.startswith(_WRITTEN_BY_OTHERS):
             continue
         if find(word.key, where) is None:
-            near = difflib.get_close_matches(word.key, _keys(where), n=1, cutoff=0.7)
+            keys = _keys(where)
+            near = difflib.get_close_matches(
+                word.key, [key for key in keys if key.startswith(prefix)] or keys, n=1, cutoff=0.7
+            )
             found.append((word, near[0] if near else ""))
     return found
+
+
+CARD_WORDS = (
+    r"(?:^|[^a-z0-9])[vqs]?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu|ppu|ipu|vpu|neuron|gaudi[0-9]?|ascend[a-z0-9]*|i915|xe|mig"
+    r"|accelerator)(?:s|num|number|mem|memory|cores?|counts?|devices?)?(?:[^a-z]|$)"
+)
+"""What the name of a resource or of a class of devices looks like, in small letters, if it means cards."""
+_CARD = re.compile(CARD_WORDS)
+
+
+def seems_a_card(name: str) -> bool:
+    """Whether a resource of that name probably is a card, whoever makes it.
+
+    >>> seems_a_card("huawei.com/npu-core"), seems_a_card("cloud-tpus.google.com/v3"), seems_a_card("a.io/output")
+    (True, True, False)
+    """
+    return _CARD.search(name.lower()) is not None
+
+
+def unread(pod: Pod) -> list[Word]:
+    """Resources that seem to be cards and that no dialect knows."""
+    found = (word for one in pod.containers for word in one.resources.values() if one.asks(word.key))
+    return [word for word in found if find(word.key, Where.RESOURCE) is None and seems_a_card(word.key)]
 
 
 def _keys(where: Where) -> list[str]:

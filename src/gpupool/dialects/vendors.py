@@ -16,6 +16,7 @@ from gpupool.dialects import amounts, models
 from gpupool.dialects.contract import NO_COMPUTE, Ask, Dialect, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.pod import Container, Pod, Word
+from gpupool.model.catalogue import canonical_model
 from gpupool.model.claim import Sharing, Within
 
 QUANTITY = 0
@@ -31,11 +32,18 @@ class Maker:
     memory: str | None = None
     cores: str | None = None
     unit: int = 1
+    model: str | None = None
+    """The one model that it is, where its words say one."""
 
     def keys(self) -> tuple[str, ...]:
         return tuple(key for key in (self.count, self.memory, self.cores) if key is not None)
 
 
+_ASCEND = (
+    "Ascend310", "Ascend310P", "Ascend910", "Ascend910A", "Ascend910B", "Ascend910B2", "Ascend910B2C", "Ascend910B3",
+    "Ascend910B4", "Ascend910B4-1", "Ascend910C",
+)  # fmt: skip
+"""Chips that Huawei's plugin and HAMi's configuration name. No pattern: `huawei.com/npu-core` is no card."""
 MAKERS = (
     Maker("amd", "amd.com/gpu"),
     Maker("hygon", "hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
@@ -49,14 +57,32 @@ MAKERS = (
     Maker("enflame", "enflame.com/gcu", "enflame.com/gcu-memory", "enflame.com/gcu-core"),
     Maker("kunlunxin", "kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory"),
     Maker("kunlunxin", "kunlunxin.com/xpu"),
-    Maker("ascend", "huawei.com/<model>", "huawei.com/<model>-memory"),
+    *(
+        Maker("ascend", f"huawei.com/{model}", f"huawei.com/{model}-memory", f"huawei.com/{model}-core", model=model)
+        for model in _ASCEND
+    ),
     Maker("iluvatar", "iluvatar.ai/<model>-vgpu", "iluvatar.ai/<model>.vMem", "iluvatar.ai/<model>.vCore", 256),
     Maker("vastai", "vastaitech.com/va"),
     Maker("biren", "birentech.com/gpu"),
     Maker("aws-neuron", "aws.amazon.com/neuron"),
     Maker("intel", "gpu.intel.com/i915"),
+    Maker("intel", "gpu.intel.com/xe"),
+    Maker("habana", "habana.ai/gaudi"),
+    Maker("google", "google.com/tpu"),
 )
 _DRS = "enflame.com/drs-gcu"
+_PARTS = {
+    _DRS: ("how large such a slice is depends on the card", "ask with enflame.com/gcu-memory and gcu-core"),
+    "aws.amazon.com/neuroncore": (
+        "how many cores a device has depends on its model",
+        "ask for whole devices: aws.amazon.com/neuron",
+    ),
+    "huawei.com/npu-core": ("these are cores of an NPU, and no cards", "name the chip: huawei.com/Ascend910B3"),
+    "gpu.intel.com/millicores": ("a part of an Intel card is not fenced here", "ask for whole cards: gpu.intel.com/xe"),
+    "gpu.intel.com/i915_monitoring": ("it opens every card of the node", "leave it out"),
+    "gpu.intel.com/xe_monitoring": ("it opens every card of the node", "leave it out"),
+}
+"""Resources that are parts of a card of unknown size, or no card: why they are refused, and what to write."""
 _CORES_OF_MTHREADS = 16
 
 
@@ -97,13 +123,9 @@ def _select(pod: Pod) -> Select:
 
 
 def _asks(one: Container) -> Iterator[Ask]:
-    if one.asks(_DRS):
-        word = one.resources[_DRS]
-        raise ForeignValue(
-            f"{word}: how large such a slice is depends on the card",
-            hint="ask with enflame.com/gcu-memory and gcu-core",
-            path=word.path,
-        )
+    for key, (why, hint) in _PARTS.items():
+        if one.asks(key):
+            raise ForeignValue(f"{one.resources[key]}: {why}", hint=hint, path=one.resources[key].path)
     for maker in MAKERS:
         memory, cores = _word(one, maker.memory), _word(one, maker.cores)
         count = _word(one, maker.count, memory, cores)
@@ -137,7 +159,17 @@ def _ask(maker: Maker, count: Word | None, memory: Word | None, cores: Word | No
         milli = WHOLE
     part = WHOLE if size is None and milli != WHOLE else None
     guesses = () if milli is not None else (NO_COMPUTE,)
-    return Ask(many, milli, memory_bytes=size, memory_milli=part, vendor=maker.name, rules=rules, guesses=guesses)
+    select = Select() if maker.model is None else Select(models=(canonical_model(maker.model),))
+    return Ask(
+        many,
+        milli,
+        memory_bytes=size,
+        memory_milli=part,
+        vendor=maker.name,
+        select=select,
+        rules=rules,
+        guesses=guesses,
+    )
 
 
 def _size(maker: Maker, word: Word) -> int:
@@ -172,7 +204,8 @@ def _names() -> Iterator[Name]:
     yield Name(_QOS, Where.ANNOTATION, ", ".join(f"`{name}`" for name in _SHARING), "sharing fixed, burst, best-effort")
     yield Name(_CLASS, Where.ANNOTATION, "`online`, `offline`", "high, low beside the tenants of the same card")
     yield Name(_TOPOLOGY, Where.ANNOTATION, "bool", "cards near together, as a wish")
-    yield Name(_DRS, Where.RESOURCE, "integer", "refused: how large such a slice is depends on the card")
+    for key, (why, _) in _PARTS.items():
+        yield Name(key, Where.RESOURCE, "integer", f"refused: {why}")
 
 
 DIALECT = Dialect(

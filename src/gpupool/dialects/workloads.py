@@ -1,6 +1,7 @@
 """Pods inside other objects: where their templates are, how many there are, and which of them start together.
 
-Knows the shape of the objects, no word of any dialect. Sources: Kubernetes' API reference; kubeflow/training-operator
+Knows the shape of the objects, no word of any dialect: so not which members of a gang ask for cards.
+Sources: Kubernetes' API reference; kubeflow/training-operator
 and mpi-operator (`*ReplicaSpecs`), ray-project/kuberay, kubernetes-sigs/lws and jobset, volcano-sh/apis.
 """
 
@@ -26,6 +27,7 @@ class Template:
     kind: str
     name: str
     pod: Mapping[str, Any]
+    namespace: str = ""
     role: str | None = None
     replicas: int | None = 1
     hints: Hints = NO_HINTS
@@ -41,6 +43,12 @@ class _Place:
     role: str | None = None
 
 
+_RUNTIME = (
+    _Place(
+        ("spec", "template", "spec", "replicatedJobs", EACH, "template", "spec", "template"),
+        ("spec", "template", "spec", "replicatedJobs", EACH, "replicas"),
+    ),
+)
 _ONE = (_Place(("spec", "template"), ("spec", "replicas")),)
 _PLACES: Mapping[str, tuple[_Place, ...]] = {
     "Pod": (_Place(()),),
@@ -66,6 +74,8 @@ _PLACES: Mapping[str, tuple[_Place, ...]] = {
             ("spec", "replicatedJobs", EACH, "replicas"),
         ),
     ),
+    "TrainingRuntime": _RUNTIME,
+    "ClusterTrainingRuntime": _RUNTIME,
     "VolcanoJob": (_Place(("spec", "tasks", EACH, "template"), ("spec", "tasks", EACH, "replicas")),),
 }
 _KUBEFLOW = {
@@ -77,7 +87,7 @@ _KUBEFLOW = {
     "JAXJob": "jaxReplicaSpecs",
 }
 _RAY = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
-KINDS = tuple(sorted({*_PLACES, *_KUBEFLOW, *_RAY, "List"} - {"VolcanoJob"}))
+KINDS = tuple(sorted({*_PLACES, *_KUBEFLOW, *_RAY, "AppWrapper", "List"} - {"VolcanoJob"}))
 
 
 def templates(document: object, path: Path = ()) -> list[Template]:
@@ -93,10 +103,21 @@ def templates(document: object, path: Path = ()) -> list[Template]:
     if kind == "List":
         items = sequence(body.get("items"), (*path, "items"))
         return [one for n, item in enumerate(items) for one in templates(item, (*path, "items", n))]
+    if kind == "AppWrapper":
+        return list(_wrapped(body, path))
     if kind == "Job" and str(body.get("apiVersion", "")).startswith("batch.volcano.sh"):
         return _together(body, kind, [*_found(body, _PLACES["VolcanoJob"], kind, path)])
     found = list(_found(body, _places(body, kind), kind, path))
     return _together(body, kind, found) if kind in _GANGS else found
+
+
+def _wrapped(body: Mapping[str, Any], path: Path) -> Iterator[Template]:
+    """Templates of the objects inside an AppWrapper."""
+    at: Path = (*path, "spec", "components")
+    for number, given in enumerate(sequence(mapping(body.get("spec"), (*path, "spec")).get("components"), at)):
+        inner = mapping(given, (*at, number)).get("template")
+        if inner is not None:
+            yield from templates(inner, (*at, number, "template"))
 
 
 def _places(body: Mapping[str, Any], kind: str) -> tuple[_Place, ...]:
@@ -127,7 +148,8 @@ def _found(body: Mapping[str, Any], places: Sequence[_Place], kind: str, path: P
         for where, pod in _walk(body, place.template, path):
             at = where[len(path) :]
             replicas = None if place.role == DAEMON else _number(body, place, at, path)
-            yield Template(where, kind, name, mapping(pod, where), _role(body, place, at), replicas)
+            space = str(meta.get("namespace") or "")
+            yield Template(where, kind, name, mapping(pod, where), space, _role(body, place, at), replicas)
 
 
 def _walk(value: Any, steps: Sequence[str], path: Path) -> Iterator[tuple[Path, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -68,18 +68,32 @@ class Decision:
 def decide(pod: Json, namespace: str, cluster: Cluster) -> Decision:
     """Raises BadManifest, Refused: the classes of `dialects` and of admission on one machine."""
     free = direct.set_free(pod)
-    claim = understand(free, cluster.facts)
+    claim = _understood(free, cluster)
     said = {name for one in claim.containers for name in one.dialects}
     if not said or (cluster.dialects is not None and not said <= cluster.dialects):
-        return Decision(dict(pod))
+        return Decision(dict(pod), claim.unread)
     _could_ever(claim, namespace, cluster)
     made = admitted(free, claim)
     made["metadata"].setdefault("labels", {})[names.MANAGED] = "true"
+    warnings = (*claim.unread, *claim.guesses, *claim.notes)
     if cluster.direct and direct.qualifies(made):
-        return Decision(direct.made(made), (*claim.guesses, *claim.notes))
+        return Decision(direct.made(made), warnings)
     gates = [gate for gate in made["spec"].get("schedulingGates") or () if gate.get("name") != names.GATE]
     made["spec"]["schedulingGates"] = [*gates, {"name": names.GATE}]
-    return Decision(made, (*claim.guesses, *claim.notes))
+    return Decision(made, warnings)
+
+
+def _understood(pod: Json, cluster: Cluster) -> PodClaim:
+    """The claim. Words of a dialect that is not taken are not refused: whoever takes them judges them."""
+    try:
+        return understand(pod, cluster.facts)
+    except GpupoolError as error:
+        if cluster.dialects is None:
+            raise
+        claim = understand(pod, cluster.facts, only=cluster.dialects)
+        if claim.containers:
+            raise
+        return replace(claim, unread=(*claim.unread, f"left as it is: {error.message}"))
 
 
 def _could_ever(claim: PodClaim, namespace: str, cluster: Cluster) -> None:
@@ -106,10 +120,10 @@ def review(asked: Json, cluster: Cluster) -> dict[str, Any]:
         decision = decide(pod, request.get("namespace", ""), cluster)
     except GpupoolError as error:
         return _answer(request["uid"], allowed=False, status={"code": 403, "message": _said(error)})
-    if decision.pod == pod:
-        return _answer(request["uid"], allowed=True)
-    patch = base64.b64encode(json.dumps(_patch(pod, decision.pod)).encode()).decode()
     told = {"warnings": [f"gpupool: {text}"[:250] for text in decision.warnings]} if decision.warnings else {}
+    if decision.pod == pod:
+        return _answer(request["uid"], allowed=True, **told)
+    patch = base64.b64encode(json.dumps(_patch(pod, decision.pod)).encode()).decode()
     return _answer(request["uid"], allowed=True, patchType="JSONPatch", patch=patch, **told)
 
 

@@ -7,7 +7,7 @@ never says no to one that does.
 from __future__ import annotations
 
 from gpupool.dialects.contract import Name, Where
-from gpupool.dialects.registry import DIALECTS
+from gpupool.dialects.registry import CARD_WORDS, DIALECTS
 from gpupool.kubernetes.names import CLAIM
 
 
@@ -26,6 +26,18 @@ def asks() -> str:
             f"object.metadata.?annotations.orValue({{}}).exists(key, {notes})",
         )
     )
+
+
+def seems_to_ask() -> str:
+    """Whether the pod names cards that no dialect knows, or claims of devices: it is left alone, with a warning.
+
+    A pod with a word of a dialect is not meant: `asks` is of it.
+    """
+    containers = "(object.spec.containers + object.spec.?initContainers.orValue([]))"
+    named = f"name.contains('/') && name.lowerAscii().matches({quoted(CARD_WORDS)})"
+    seems = (f"c.?resources.?{part}.orValue({{}}).exists(name, {named})" for part in ("limits", "requests"))
+    each = " || ".join(f"{containers}.exists(c, {one})" for one in seems)
+    return f"(size(object.spec.?resourceClaims.orValue([])) > 0 || {each}) && !({asks()})"
 
 
 def any_of(variable: str, names: list[Name]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpupool.kubernetes import native_policy
-from gpupool.kubernetes.asking import asks
+from gpupool.kubernetes.asking import asks, seems_to_ask
 from gpupool.kubernetes.names import GROUP
 from gpupool.kubernetes.policies import policies
 from gpupool.kubernetes.schemas import crds
@@ -43,7 +43,8 @@ def objects(namespace: str = NAMESPACE) -> list[Object]:
 def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
     """The configuration of the admission webhook; applied when it runs, since without it askers are refused.
 
-    Only pods that name cards reach it, by the words of any dialect: others never meet us. `url` is for a webhook that
+    Only pods that name cards reach it, by the words of any dialect. Those with words that only seem to are answered
+    with a warning, and created also when nobody answers. All others never meet us. `url` is for a webhook that
     does not run behind its Service.
     """
     service = {"namespace": namespace, "name": WEBHOOK, "path": "/admit", "port": 443}
@@ -62,8 +63,18 @@ def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
             {"name": "is-not-done-yet", "expression": f"!({native_policy.done()})"},
         ],
     }
+    warned = {"name": "seems-to-ask-for-cards", "expression": seems_to_ask()}
+    warning = {
+        **hook,
+        "name": f"warnings.{GROUP}",
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "Never",
+        "timeoutSeconds": 2,
+        "matchConditions": [warned],
+    }
+    hooks = [hook, warning]
     meta = {"name": WEBHOOK}
-    return {"apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration", "metadata": meta, "webhooks": [hook]}
+    return {"apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration", "metadata": meta, "webhooks": hooks}
 
 
 def native(namespace: str = NAMESPACE) -> list[Object]:

@@ -7,7 +7,7 @@ import pytest
 from gpupool.base.errors import ForeignValue
 from gpupool.dialects.contract import GangHint
 from gpupool.dialects.documents import rewritten, understand_document
-from tests.unit.dialects.test_workloads import POD, of
+from tests.unit.dialects.test_workloads import PLAIN, POD, of
 
 
 def test_volcanos_job_is_a_gang_with_a_queue() -> None:
@@ -20,6 +20,21 @@ def test_volcanos_job_is_a_gang_with_a_queue() -> None:
     assert [one.claim.hints.gang for one in found] == [GangHint("x", 3, 5)] * 2
     assert [one.claim.hints.queue for one in found] == ["research"] * 2
     assert [one.template.role for one in found] == ["ps", "worker"]
+
+
+@pytest.mark.parametrize(("least", "minimum"), [(None, 2), (3, 2), (2, 1), (1, 1)])
+def test_a_task_that_asks_for_no_card_is_no_member_of_the_gang(least: int | None, minimum: int) -> None:
+    tasks = [{"name": "ps", "replicas": 1, "template": PLAIN}, {"name": "worker", "replicas": 2, "template": POD}]
+    spec = {"tasks": tasks} | ({} if least is None else {"minAvailable": least})
+    ps, worker = understand_document(of("Job", spec, "batch.volcano.sh/v1alpha1"))
+    assert (ps.claim.containers, ps.claim.hints.gang) == ((), None)
+    assert worker.claim.hints.gang == GangHint("x", minimum, 2)
+
+
+def test_one_asking_pod_among_others_is_no_gang() -> None:
+    tasks = [{"name": "ps", "replicas": 2, "template": PLAIN}, {"name": "worker", "replicas": 1, "template": POD}]
+    found = understand_document(of("Job", {"tasks": tasks}, "batch.volcano.sh/v1alpha1"))
+    assert [one.claim.hints.gang for one in found] == [None, None]
 
 
 def test_a_launcher_is_no_member_of_the_gang() -> None:

@@ -64,6 +64,14 @@ from tests.unit.dialects.pods import ask_of, claim_of, pod, said
             {"enflame.com/gcu-memory": 20480, "enflame.com/gcu-core": 40},
             "0.40 GPU (40 % compute) + 20480 MiB, fixed",
         ),
+        (
+            "ascend",
+            {"huawei.com/Ascend310P": 1, "huawei.com/Ascend310P-memory": 4096, "huawei.com/Ascend310P-core": 90},
+            "0.90 GPU (90 % compute) + 4096 MiB, fixed",
+        ),
+        ("intel", {"gpu.intel.com/xe": 1}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
+        ("habana", {"habana.ai/gaudi": 8}, "8 × [1.00 GPU (100 % compute) + its part of the memory], fixed"),
+        ("google", {"google.com/tpu": 4}, "4 × [1.00 GPU (100 % compute) + its part of the memory], fixed"),
         ("vastai", {"vastaitech.com/va": 1}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
         ("biren", {"birentech.com/gpu": 1}, "1.00 GPU (100 % compute) + its part of the memory, fixed"),
     ],
@@ -99,3 +107,19 @@ def test_a_slice_of_unknown_size_is_refused() -> None:
     assert said(pod({"enflame.com/drs-gcu": 3})).startswith(
         "GP-1041: enflame.com/drs-gcu: 3: how large such a slice is"
     )
+
+
+def test_the_name_of_a_chip_is_a_choice_of_its_model() -> None:
+    assert ask_of(pod({"huawei.com/Ascend910B3": 1})).select.models == ("ASCEND910B3",)
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("huawei.com/npu-core", "these are cores of an NPU, and no cards"),
+        ("aws.amazon.com/neuroncore", "how many cores a device has depends on its model"),
+        ("gpu.intel.com/millicores", "a part of an Intel card is not fenced here"),
+    ],
+)
+def test_parts_of_cards_are_refused_by_name(word: str, why: str) -> None:
+    assert said(pod({word: 8})) == f"GP-1041: {word}: 8: {why}"
