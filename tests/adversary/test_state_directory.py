@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,18 @@ def test_a_database_lost_under_a_pool_ends_the_server_and_is_saved(pool: RealPoo
         saved.rename(database)
         pool.up()
         assert pool.until_state("goes-on", "running")["exit_code"] is None
+
+
+def test_a_copied_state_directory_ends_none_of_the_originals_jobs(pool: RealPool, tmp_path: Path) -> None:
+    copy = RealPool(tmp_path / "copy", "1xT4")
+    with pool:
+        pool.do("submit", "--gpu", "0.3", "--name", "mine", "--", "sleep", "600")
+        pool.until_state("mine", "running")
+        subprocess.run(["cp", "-a", str(pool.state_dir), str(copy.state_dir)], check=True)
+        refused = copy.run("up", "-d")
+        assert refused.returncode == 6, refused
+        assert f"GP-4005: {copy.state_dir} is a copy of the pool at {pool.state_dir}" in refused.stderr, refused
+        purged = copy.do("down", "--purge", "--yes")
+        assert "no job was ended" in purged, purged
+        assert not copy.state_dir.exists()
+        assert pool.job("mine")["state"] == "running"

@@ -35,6 +35,7 @@ from gpupool.agent.reports import Api, Reporter
 from gpupool.base.backoff import Backoff
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
+from gpupool.base.instance import claim
 from gpupool.base.settings import PoolPaths
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
@@ -156,6 +157,7 @@ class Agent:
 
     def _begin(self) -> None:
         self._lock_file = _take_lock(self._paths)
+        claim(self._paths.root)
         _allow_many_files()
         self._directories.clean(self._wall() / 1e9)
         self._scan()

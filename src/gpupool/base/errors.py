@@ -286,6 +286,16 @@ class PoolAlreadyRunning(Conflict):
     code, title = "GP-4003", "A pool is already running on this state"
 
 
+class PoolCopied(Conflict):
+    """`details` has the path of the `original`."""
+
+    code, title = "GP-4005", "State directory copied from another pool"
+
+
+class PoolHeldElsewhere(Conflict):
+    code, title = "GP-4006", "Another server holds the pool's database"
+
+
 class Unavailable(GpupoolError):
     code, title, exit_code = "GP-5000", "Unavailable", 7
 

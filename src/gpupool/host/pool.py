@@ -38,6 +38,8 @@ from gpupool.server.migrate import prepare
 from gpupool.server.serving import serve
 from gpupool.store import counters
 from gpupool.store.database import connect, open_store, sqlite_url
+from gpupool.store.engines import hold_alone
+from gpupool.store.failures import store_errors
 from gpupool.store.faults import fault_from, sync_from
 from gpupool.tenancy.peer_limits import own_limits
 
@@ -172,11 +174,14 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     sync = sync_from(os.environ)
     engine = connect(url, sync=sync)
     try:
+        with store_errors():
+            alone = hold_alone(engine)
         prepare(engine, wall_ns(), marker.pool_id)
     finally:
         os.umask(mask)
     counters.watch_writes(engine, counters.writes)
     store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ), sync=sync)
+    store.alone = alone
     rules = rules_from(os.environ)
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:

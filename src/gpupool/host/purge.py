@@ -6,7 +6,7 @@ import sys
 
 from gpupool.agent.cleanup import end_every_job
 from gpupool.agent.job_state import SupervisorError
-from gpupool.base.errors import GpupoolError, StillInUse
+from gpupool.base.errors import GpupoolError, PoolCopied, StillInUse
 from gpupool.host.options import Options
 from gpupool.host.state import StateDir, read_marker, remove
 from gpupool.server.schema import metadata
@@ -40,7 +40,10 @@ def _purge(state: StateDir) -> list[str]:
     known = read_marker(state.paths)
     if known is None:
         return remove(state.paths)
-    state.open()
+    try:
+        state.open()
+    except PoolCopied as copied:  # its jobs, its cgroups and its database elsewhere are the original's
+        return [f"a copy of {copied.details['original']}: no job was ended", *remove(state.paths)]
     ended = end_every_job(state.paths, known.pool_id)
     if known.store is not None:
         _erase(known.store)

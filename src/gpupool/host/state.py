@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpupool.base import instance
 from gpupool.base.durable import sync_directory
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.settings import PoolPaths
@@ -53,6 +54,7 @@ class StateDir:
     def __init__(self, root: Path) -> None:
         self.paths = PoolPaths(root)
         self._lock: int | None = None
+        self.instance: instance.Instance | None = None
 
     def open(self) -> Marker | None:
         """Create or check the directory, take its lock; the marker of an existing pool, None of a new one."""
@@ -63,12 +65,14 @@ class StateDir:
             self._take_lock()
             self.paths.secrets.mkdir(mode=0o700, exist_ok=True)
             self.paths.agent.mkdir(mode=0o711, exist_ok=True)
+            marker = read_marker(self.paths)
+            self.instance = instance.claim(root)
         except OSError as error:
             raise StateUnusable(
                 f"{root} cannot be used as state directory: {error.strerror}",
                 hint="choose one with --state-dir, or mend its permissions",
             ) from error
-        return read_marker(self.paths)
+        return marker
 
     def _check_ours(self, root: Path) -> None:
         found = os.stat(root)
@@ -132,6 +136,8 @@ OURS = frozenset(
         "pool.lock",
         "pool.json",
         "pool.tmp",
+        "identity",
+        "identity.new",
         "gpupool.sock",
         "gpupool.db",
         "gpupool.db-wal",

@@ -117,6 +117,8 @@ class Store:
         self._anchor = anchored(engine) if sync == "group" else None
         self.durability = Durability(None if self._anchor is None else SqliteLog(Path(engine.url.database or "")))
         sa.event.listen(engine, "engine_disposed", self._end)
+        self.alone: sa.Connection | None = None
+        """What holds the database for this server alone; closed with the store."""
         self._busy_seconds, self._fault = busy_seconds, fault
         self._lock = threading.Lock()
         self._writer = 0
@@ -136,6 +138,8 @@ class Store:
 
     def close(self) -> None:
         """Flush what is left and close every connection."""
+        if self.alone is not None:
+            self.alone.close()
         self.engine.dispose()
 
     def copy_to(self, path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.durable import sync_directory
+from gpupool.base.errors import PoolHeldElsewhere
 
 BUSY_SECONDS = 10.0
 CONNECTIONS, SPARE_CONNECTIONS = 8, 40
@@ -87,3 +88,33 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
         os.fsync(file.fileno())
     os.replace(beside, path)
     sync_directory(path.parent)
+
+
+#: Key of the advisory lock that the one server of a pool holds in its PostgreSQL database: "gpupool" in ASCII.
+_POOL_LOCK = 0x677075706F6F6C
+#: Seconds after which PostgreSQL gives up the session, and with it the lock, of a server whose machine is gone.
+_SILENT_SECONDS = 5
+
+
+def hold_alone(engine: sa.Engine) -> sa.Connection | None:
+    """Hold a PostgreSQL database as its one server, for as long as the connection is open; None on SQLite.
+
+    The lock ends with the session, so a killed server's is free at once. On SQLite the state directory's lock does
+    this. Raises PoolHeldElsewhere.
+    """
+    if engine.dialect.name != "postgresql":
+        return None
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        for setting in ("tcp_keepalives_idle", "tcp_keepalives_interval"):
+            connection.exec_driver_sql(f"SET {setting} = {_SILENT_SECONDS // 3 or 1}")
+        connection.exec_driver_sql("SET tcp_keepalives_count = 2")
+        if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(_POOL_LOCK))).scalar_one():
+            raise PoolHeldElsewhere(
+                f"another server holds the database {engine.url.render_as_string(hide_password=True)}",
+                hint="gpupool doctor  on its machine shows it;  gpupool down  there stops it",
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
