@@ -18,6 +18,7 @@ from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import NOT_OWED, Queue, Standing
+from gpupool.scheduling.floors import Floors
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.roster import Roster
@@ -96,6 +97,8 @@ class Run:
             {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
         )
         self.gangs = _gangs(snapshot, board.roster)
+        self._reclaims = rules.enabled and rules.reclaims
+        self.floors = self.begin_floors()
         self.verdicts = Verdicts(self.work, self.gangs)
         for kept in snapshot.kept:  # before reservations choose their cards
             self.work.hold_for(kept)
@@ -114,6 +117,10 @@ class Run:
             self.verdicts.placed(i, len(found))
             if (after := self._seen_to(waiting[i], head, [seated for _, seated in found])) is not None:
                 queue.put_back(i, after)
+            if waiting[i].key in self.floors:
+                stays = after is not None and not self.borrows(waiting[i])
+                if self.floors.had_turn(waiting[i].key, stays=stays):
+                    queue.rank_again()
         self.ahead.lift()
         self.work.lift()
         return placed
@@ -126,21 +133,36 @@ class Run:
             lambda i: self.outranked(waiting[i]),
             lambda i: self.standing(waiting[i]),
             lambda i, head: self.owed(waiting[i], head),
+            lambda i, head: self.floor(waiting[i], head),
         )
 
     def owed(self, waiting: Waiting, head: int = 0) -> int:
         """The place of that head, or of the gang, among those for whom others were told to leave."""
         return self._owed.get(claim_of(waiting, head), NOT_OWED) if waiting.heads else NOT_OWED
 
+    def floor(self, waiting: Waiting, head: int = 0) -> int | None:
+        """The priority that the claim's turn may not pass, as it borrows and others are inside their guarantee."""
+        if not self.floors or not self.borrows(waiting):
+            return None
+        return self.floors.of(waiting.tenant, owed=self.owed(waiting, head) != NOT_OWED)
+
+    def begin_floors(self) -> Floors:
+        """With every class that is inside its guarantee now."""
+        # Without limits nobody borrows, and where nothing is taken back priority alone decides who borrows.
+        tree = self.work.quotas.tree
+        if not self._reclaims or not tree.resources:
+            return Floors()
+        inside = (one for one in self.snapshot.waiting if one.heads and not self.borrows(one))
+        return Floors(inside, lambda one: self.owed(one) != NOT_OWED, tree.guarantors)
+
     def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> int | None:
         """The head of the class that has its turn next; None where the class is out."""
-        gang = waiting.gang
+        gang, job = waiting.gang, claim_of(waiting, head)
         following = head + 1 if gang is None else None
         if found:
-            self.work.waits.discard(claim_of(waiting, head))
+            self.work.waits.discard(job)
             self.ahead.placed(waiting, found)
             return following
-        job = claim_of(waiting, head)
         if self.evicting.make_room(waiting, job, None if gang is None else self.gangs[gang.id]):
             return following
         if job in self._owed:  # what was left for it is gone: it waits its turn like others

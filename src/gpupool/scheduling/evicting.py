@@ -180,12 +180,20 @@ class Evicting:
         self.starts.setdefault(claimant.waiting.key, Start(self._gone_by(claimant), rows, True, milli, sizes))
 
     def _gone_by(self, claimant: Claimant) -> int:
-        """When the last of those who leave for it has left, told now or before."""
+        """When the last of those who leave for it has left, told now or before.
+
+        Who was told before has been given its time then: the start that was promised then stands, and does not move on
+        with each look.
+        """
         latest = self._now_ns + self.rules.grace_s * SECOND
         before = self._work.roster.leaving_for(claimant.job)
-        told_now = any(one.beneficiary == claimant.job for one in self.evictions)
-        ends = [latest if job.ends_ns is None else job.ends_ns for job in before]
-        return max([latest] if told_now or not ends else ends)
+        if not before or any(one.beneficiary == claimant.job for one in self.evictions):
+            return latest
+        promised = self._work.snapshot.promised.get(claimant.waiting.key)
+        if promised is not None and promised.reserved and self._now_ns < promised.at_ns < latest:
+            latest = promised.at_ns
+        ends = [latest if job.ends_ns is None else min(latest, job.ends_ns) for job in before]
+        return max(self._now_ns + SECOND, *ends)
 
 
 def _by_job(victims: Iterable[Victim]) -> Mapping[str, Victim]:

@@ -56,6 +56,7 @@ def explain(
         said = plan.rejections.get(asked.key)
         answer = _placed(plan, asked) if said is None else _waits(said, asked, plan, after)
         after.work.quotas.restart()
+        after.floors = after.begin_floors()
         ahead = _ahead(snapshot, asked, after)
     waited = max(0, now_ns - waiting.oldest_ns) // 10**9
     return replace(answer, ahead=ahead, waited_seconds=waited)
@@ -81,7 +82,7 @@ def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explana
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:
     def turn(one: Waiting) -> Rank:
         named, owed = replace(one, heads=one.heads or ("",)), before.owed(one)
-        return rank(named, 0, before.outranked(one), before.standing(one), owed)
+        return rank(named, 0, before.outranked(one), before.standing(one), owed, before.floor(one))
 
     mine = turn(waiting)
     return sum(one.count for one in snapshot.waiting if one.key != waiting.key and turn(one) < mine)

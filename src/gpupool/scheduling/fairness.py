@@ -2,7 +2,8 @@
 
 The order of the queue: higher priority first, then claims for which others were told to leave (`owed`, first told
 first), then claims inside what their tenant is guaranteed before those that borrow, then whoever stands lowest in the
-quota tree, then the oldest.
+quota tree, then the oldest. Where borrowed quota is taken back, a claim that borrows does not go before one inside its
+guarantee, whatever its priority (`floors`): the owner would tell it to leave at once.
 
 Where a node stands beside its siblings is what it had of the pool, divided by its weight: its dominant share (the
 larger of its parts of the pool's compute and of its memory; Ghodsi et al., Dominant Resource Fairness, NSDI 2011),
@@ -35,15 +36,29 @@ Standing = tuple[int, ...]
 NOT_OWED = 1 << 62
 """As a place among those for whom others were told to leave."""
 
-Rank = tuple[int, int, bool, Standing, int, str]
-"""Lower goes first: minus priority, place among those who are owed seats, borrowing, standing, submitted, job id (which
-makes it total)."""
+_AFTER_OWED = 1 << 61
+"""Added to the place of a claim that is owed seats too, but borrows, where another is owed inside its guarantee."""
+
+Rank = tuple[int, int, bool, int, Standing, int, str]
+"""Lower goes first: minus priority (at most the floor), place among those who are owed seats, borrowing, minus its own
+priority, standing, submitted, job id (which makes it total)."""
 
 
-def rank(waiting: Waiting, head: int, borrowing: bool, stands: Standing = (), owed: int = NOT_OWED) -> Rank:
-    """Where the class stands with its head number `head` next."""
+def rank(
+    waiting: Waiting,
+    head: int,
+    borrowing: bool,
+    stands: Standing = (),
+    owed: int = NOT_OWED,
+    floor: int | None = None,
+) -> Rank:
+    """Where the class stands with its head number `head` next; `floor`: the priority that its turn may not pass."""
     submitted = waiting.heads_ns[head] if waiting.heads_ns else waiting.oldest_ns
-    return (-waiting.priority, owed, borrowing, stands, submitted, waiting.heads[head])
+    own = waiting.priority
+    if floor is not None and own >= floor:
+        after = owed if owed == NOT_OWED else _AFTER_OWED + owed
+        return (-floor, after, borrowing, -own, stands, submitted, waiting.heads[head])
+    return (-own, owed, borrowing, -own, stands, submitted, waiting.heads[head])
 
 
 def standing(tree: Tree, tenant: str) -> Standing:
@@ -104,12 +119,16 @@ def _owed_nothing(_class: int, _head: int) -> int:
     return NOT_OWED
 
 
+def _no_floor(_class: int, _head: int) -> int | None:
+    return None
+
+
 class Queue:
     """Classes in the order of their turn; one head is taken at a time.
 
     `borrowing(i)` tells for the class number i whether its next head borrows now, `stands(i)` where its tenant stands,
-    `owed(i, head)` its place among those for whom others were told to leave; all are asked again when the class comes
-    up, as placing others may have changed them.
+    `owed(i, head)` its place among those for whom others were told to leave, `floor(i, head)` the priority that
+    its turn may not pass; all are asked again when the class comes up, as placing others may have changed them.
     """
 
     def __init__(
@@ -118,9 +137,10 @@ class Queue:
         borrowing: Callable[[int], bool],
         stands: Callable[[int], Standing] = _level,
         owed: Callable[[int, int], int] = _owed_nothing,
+        floor: Callable[[int, int], int | None] = _no_floor,
     ) -> None:
         self._waiting = tuple(waiting)
-        self._borrowing, self._stands, self._owed = borrowing, stands, owed
+        self._borrowing, self._stands, self._owed, self._floor = borrowing, stands, owed, floor
         self._heap = [(self._rank(i, 0), i, 0) for i, w in enumerate(self._waiting) if w.heads]
         heapq.heapify(self._heap)
 
@@ -139,8 +159,15 @@ class Queue:
         if head < len(self._waiting[i].heads):
             heapq.heappush(self._heap, (self._rank(i, head), i, head))
 
+    def rank_again(self) -> None:
+        """The floor is another one: whoever it kept back goes before others now."""
+        self._heap = [(self._rank(i, head), i, head) for _, i, head in self._heap]
+        heapq.heapify(self._heap)
+
     def _rank(self, i: int, head: int) -> Rank:
-        return rank(self._waiting[i], head, self._borrowing(i), self._stands(i), self._owed(i, head))
+        return rank(
+            self._waiting[i], head, self._borrowing(i), self._stands(i), self._owed(i, head), self._floor(i, head)
+        )
 
 
 def _covers(limit: int | None, amount: int) -> bool:

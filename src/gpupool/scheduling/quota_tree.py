@@ -187,7 +187,11 @@ class Tree:
 
     def guaranteed_alike(self, one: str, other: str) -> bool:
         """Whether the same node guarantees both whatever is counted."""
-        return all(self.owed(one, r) is self.owed(other, r) for r in self.resources if is_counted(r))
+        return self.guarantors(one) == self.guarantors(other)
+
+    def guarantors(self, tenant: str) -> tuple[int, ...]:
+        """Numbers of the nodes that guarantee the tenant what is counted, in a fixed order of the resources."""
+        return tuple(self.owed(tenant, r).number for r in sorted(self.resources) if is_counted(r))
 
     # --- changes -------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store.tables import events
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, UsageOut, WorkOut
 from gpupool.wire.jobs import GroupIn, RoleIn
+from gpupool.wire.people import QuotaIn
 from tests.support.house import House
 
 AT_ONCE = PreemptionRules(protected_s=0, grace_s=7)
@@ -281,6 +282,28 @@ def test_who_stands_lower_in_the_fair_share_does_not_take_what_was_freed(house: 
     house.allocations.placer.run_once()
     found = states(house)
     assert (found["urgent"], found["rival"]) == ("starting", "pending")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_an_owner_took_back_is_not_borrowed_again_by_a_higher_priority(house: House, restarted: bool) -> None:
+    """The borrower waits again, with its higher priority, in the very transaction that frees the card."""
+    house.tenancy.tenants.create(house.admin, "owner", QuotaIn(nominal_milli=2000, borrowing_milli=0))
+    house.tenancy.put_quota(house.admin, "default", QuotaIn(nominal_milli=0, borrowing_milli=None))
+    owner = house.member("ann", "owner")
+    start(house, "b1", priority="high")
+    start(house, "b2", priority="high")
+    asked = house.submit(1000, None, name="mine", principal=owner)
+    assert asked.state == "pending"
+    victim = next(iter(stops(house)))
+    first = house.allocations.explain(asked.id, owner)
+    ended(house, victim)
+    if restarted:
+        house.restart()
+    house.allocations.placer.run_once()
+    found = states(house)
+    assert (found["mine"], found[victim]) == ("starting", "pending")
+    assert len(told(house, "job.preempted")) == 1
+    assert first.start_promised
 
 
 def test_a_claim_that_was_cancelled_is_owed_nothing(house: House) -> None:

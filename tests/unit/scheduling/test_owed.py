@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpupool.base.units import GIB
+from gpupool.model.quota import Amount
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.owed import KEPT_NS, Owed, owed_first
 from gpupool.scheduling.snapshot import Running, Snapshot, Waiting
@@ -12,6 +14,9 @@ from tests.support.gang_builders import gang, occupied, role, running
 from tests.support.scheduling_builders import cards, snapshot, tenant, waiting, whole
 
 NOW = 100 * 3600 * 10**9
+
+RULES = PreemptionRules(protected_s=0)
+"""Sixty seconds of grace."""
 
 B = waiting("b", want=whole(), priority=100, tenant="nlp", at=9)
 RIVAL = waiting("rival", want=whole(), priority=100, tenant="vision", at=5)
@@ -79,6 +84,71 @@ def test_nobody_else_has_to_leave_when_the_last_has_left() -> None:
     others = (sitter("low", 0),)
     found = cycle(pool(B, RIVAL, of="2xH200", jobs=others, owed=("b",)), NOW, rules=PreemptionRules(protected_s=0))
     assert ([one.job for one in found.placements], [one.beneficiary for one in found.evictions]) == (["b"], ["rival"])
+
+
+def guaranteed(*classes: Waiting, owed: tuple[str, ...] = (), jobs: tuple[Running, ...] = ()) -> Snapshot:
+    """`nlp` is guaranteed the only card; `vision` may borrow it."""
+    before = pool(*classes, owed=owed, jobs=jobs)
+    held = Amount(1000, 140 * GIB) if jobs else Amount()
+    tenants = before.tenants | {"nlp": tenant(1000, 0), "vision": replace(tenant(0, None), held=held)}
+    return replace(before, tenants=tenants)
+
+
+OWNER = replace(B, priority=0)
+BORROWER = replace(RIVAL, preemptible=True)
+
+
+def test_what_was_taken_back_is_not_borrowed_again_whatever_the_borrowers_priority() -> None:
+    """The borrower took the same card again, was told to leave again, and so on: 22 times in 19 minutes."""
+    sits = sitter("v", 0, tenant="vision", priority=100)
+    told = cycle(guaranteed(OWNER, jobs=(sits,)), NOW, rules=RULES)
+    assert [(one.job, one.beneficiary) for one in told.evictions] == [("v", "b")]
+    leaves = replace(sits, leaving_for="b", preemptible=False)
+    meanwhile = cycle(guaranteed(OWNER, BORROWER, owed=("b",), jobs=(leaves,)), NOW, rules=RULES)
+    assert (meanwhile.placements, meanwhile.evictions) == ((), ())
+    assert placed(guaranteed(OWNER, BORROWER, owed=("b",))) == ["b"]
+
+
+def test_a_borrower_takes_no_card_that_its_owner_would_take_back_at_once() -> None:
+    assert placed(guaranteed(OWNER, BORROWER)) == ["b"]
+    assert placed(guaranteed(BORROWER)) == ["rival"]
+
+
+def test_where_nothing_is_taken_back_priority_decides_who_borrows() -> None:
+    rules = PreemptionRules(reclaims=False)
+    assert [one.job for one in cycle(guaranteed(OWNER, BORROWER), NOW, rules=rules).placements] == ["rival"]
+
+
+def test_an_owner_of_higher_priority_still_goes_before_one_for_which_others_left() -> None:
+    before = guaranteed(OWNER, replace(HIGHER, tenant="owner too"), owed=("b",))
+    tenants = before.tenants | {"nlp": tenant(500, 0), "owner too": tenant(1000, 0)}
+    assert placed(replace(before, tenants=tenants)) == ["higher"]
+
+
+def test_a_borrower_that_is_kept_back_has_its_turn_before_lower_ones_once_the_owner_had_his() -> None:
+    low = replace(waiting("low", want=whole(), priority=1, tenant="other", at=1), preemptible=True)
+    wide = pool(OWNER, low, BORROWER, of="2xH200")
+    tenants = {"nlp": tenant(1000, 0), "vision": tenant(0, None), "other": tenant(0, None)}
+    assert placed(replace(wide, tenants=tenants)) == ["b", "rival"]
+
+
+def test_the_start_that_was_promised_does_not_move_on_while_the_victims_leave() -> None:
+    sits = sitter("v", 0, tenant="vision", priority=100)
+    told = cycle(guaranteed(OWNER, jobs=(sits,)), NOW, rules=RULES)
+    leaves = replace(sits, leaving_for="b", preemptible=False)
+    later, instants = guaranteed(OWNER, BORROWER, owed=("b",), jobs=(leaves,)), []
+    promised = told.starts
+    for seconds in (1, 20, 59, 61):
+        plan = cycle(replace(later, promised=promised), NOW + seconds * 10**9, rules=RULES)
+        instants.append((plan.starts[OWNER.key].at_ns - NOW) // 10**9)
+        promised = plan.starts
+    assert instants == [60, 60, 60, 121], "only a victim that takes longer than its grace moves it"
+
+
+def test_a_victim_with_a_long_time_limit_still_leaves_within_its_grace() -> None:
+    leaves = replace(sitter("v", 0, "b", tenant="vision"), ends_ns=NOW + 10 * 3600 * 10**9)
+    plan = cycle(guaranteed(OWNER, owed=("b",), jobs=(leaves,)), NOW, rules=RULES)
+    assert plan.starts[OWNER.key].at_ns == NOW + 60 * 10**9
 
 
 def test_it_is_remembered_until_it_sits_or_a_minute_after_the_last_one_left() -> None:

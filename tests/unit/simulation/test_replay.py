@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Rejection, Shape
@@ -127,3 +128,21 @@ def test_members_of_an_arrival_are_a_gang_and_roles_of_a_gang_are_one() -> None:
     assert [one.counts for one in jobs] == [True, False, False, False]
     assert jobs[0].gang is not None
     assert jobs[0].gang.minimum == 4
+
+
+def test_an_owner_starts_after_one_eviction_however_high_the_borrowers_priority_is() -> None:
+    """In 19 minutes a borrower was evicted 22 times for an owner that never started."""
+    place = world(1)
+    tenants = {"owner": TenantView(Quota(1000, 0), Amount()), "lab": TenantView(Quota(0, None), Amount())}
+    place = World(Snapshot(0, place.cards, tenants, ()))
+    borrower = replace(job("b", 0, 10_000), tenant="lab", priority=100, preemptible=True)
+    diary, _ = life(place, borrower, replace(job("o", 60, 600), tenant="owner"), until=1200)
+    assert diary.lines == [
+        (0, "came", "b"),
+        (0, "started", "b"),
+        (60, "came", "o"),
+        (60, "evicted", "b"),
+        (60, "started", "o"),
+        (660, "ended", "o"),
+        (660, "started", "b"),
+    ]
