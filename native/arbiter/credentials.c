@@ -1,5 +1,7 @@
 #include "credentials.h"
 
+#include "self.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +43,8 @@ static bool is_in_namespace(pid_t pid, uint64_t wanted)
 
 bool is_slot_owner(pid_t pid, uint64_t owner, uint64_t pid_namespace)
 {
-    pid_t wanted = (pid_t)(owner >> 32);
-    return wanted > 0 && is_named(pid, wanted) && is_in_namespace(pid, pid_namespace);
+    pid_t wanted = self_pid(owner);
+    return fence_owner_is_process(owner) && wanted > 0 && is_named(pid, wanted) && is_in_namespace(pid, pid_namespace);
 }
 
 bool may_ring(uid_t uid, uid_t region_owner, mode_t region_mode)

@@ -149,6 +149,8 @@ static void adopt_slot(struct share *s, struct slot_work *work)
         guarded(clear_slot, work);
         return;
     }
+    if (!fence_owner_is_process(work->owner))
+        return; /* a process takes or clears it now; should it die of that, another one clears it */
     if (work->pid <= 0)
         return; /* it never told us; whoever is refused looks after it */
     int pidfd = (int)syscall(SYS_pidfd_open, work->pid, 0);

@@ -42,7 +42,16 @@ static void raise_high_water(struct fence_usage *usage, uint32_t high)
         ;
 }
 
-int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner)
+/* False: taken from us half-way, by one for whom our pid means nothing. */
+static bool describe(struct fence_slot *slot, uint64_t owner, uint64_t pid_namespace, uint64_t image)
+{
+    uint64_t entering = owner | FENCE_OWNER_ENTERING;
+    atomic_store(&slot->image, image);
+    atomic_store(&slot->pid_namespace, pid_namespace);
+    return atomic_compare_exchange_strong(&slot->owner, &entering, owner);
+}
+
+int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner, uint64_t pid_namespace, uint64_t image)
 {
     for (uint32_t i = 0; i < slots && i < FENCE_MAX_SLOTS; i++) {
         uint64_t free_word = 0;
@@ -51,10 +60,11 @@ int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner)
         LEDGER_STEP(1);
         raise_high_water(usage, i + 1); /* first: a slot above it would be found by nobody who clears */
         LEDGER_STEP(2);
-        if (!atomic_compare_exchange_strong(&usage->slot[i].owner, &free_word, owner))
+        if (!atomic_compare_exchange_strong(&usage->slot[i].owner, &free_word, owner | FENCE_OWNER_ENTERING))
             continue;
         LEDGER_STEP(3);
-        return (int)i;
+        if (describe(&usage->slot[i], owner, pid_namespace, image))
+            return (int)i;
     }
     return -1;
 }
@@ -83,7 +93,8 @@ static void clear_device(struct fence_usage_device *total, struct fence_slot_dev
 bool ledger_clear_slot(struct fence_usage *usage, uint32_t slot, uint64_t seen, uint64_t reaper)
 {
     struct fence_slot *dead = &usage->slot[slot];
-    if (!atomic_compare_exchange_strong(&dead->owner, &seen, reaper))
+    uint64_t clearing = reaper == FENCE_OWNER_REAPING ? reaper : reaper | FENCE_OWNER_REAPER;
+    if (!atomic_compare_exchange_strong(&dead->owner, &seen, clearing))
         return false;
     LEDGER_STEP(4);
     for (uint32_t i = 0; i < FENCE_MAX_DEVICES; i++) {
@@ -93,10 +104,8 @@ bool ledger_clear_slot(struct fence_usage *usage, uint32_t slot, uint64_t seen, 
     }
     atomic_store(&dead->pid_outside, 0);
     atomic_store(&dead->flags, 0);
-    atomic_store(&dead->pid_namespace, 0);
-    atomic_store(&dead->image, 0);
     LEDGER_STEP(6);
-    atomic_store(&dead->owner, 0);
+    atomic_compare_exchange_strong(&dead->owner, &clearing, 0);
     LEDGER_STEP(7);
     return true;
 }

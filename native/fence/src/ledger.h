@@ -22,8 +22,9 @@ enum ledger_answer {
 /* Which owner words stand for dead processes. Must not call back into the ledger. */
 typedef bool ledger_is_dead(const struct fence_slot *slot, uint64_t owner, void *context);
 
-/* Takes a free slot below `slots` for `owner`; -1 when all are taken. The slot's counters are zero. */
-int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner);
+/* Takes a free slot below `slots` for `owner`; -1 when all are taken. The slot's counters are zero. `pid_namespace` and
+   `image` are the owner's, in the slot before anybody believes them. */
+int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner, uint64_t pid_namespace, uint64_t image);
 
 /* Gives back a slot whose process holds nothing any more, counters zeroed as in a reaping. False: not the owner's. */
 bool ledger_clear_slot(struct fence_usage *usage, uint32_t slot, uint64_t seen, uint64_t reaper);

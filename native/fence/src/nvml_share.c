@@ -80,7 +80,7 @@ bool nvml_is_own(unsigned int *pid)
         const struct fence_slot *slot = &share->usage->slot[i];
         uint64_t owner = atomic_load(&slot->owner);
         uint32_t inside = (uint32_t)self_pid(owner), outside = atomic_load(&slot->pid_outside);
-        if (owner <= FENCE_OWNER_REAPING || (*pid != inside && *pid != outside))
+        if (!fence_owner_is_process(owner) || (*pid != inside && *pid != outside))
             continue;
         *pid = inside;
         return true;

@@ -66,16 +66,25 @@ struct self self_read(void)
 {
     struct stat_line line;
     if (stat_read("/proc/self/stat", &line))
-        return (struct self){.owner = (uint64_t)(uint32_t)getpid() << 32 | 1};
-    uint64_t owner = (uint64_t)(uint32_t)line.pid << 32 | (uint32_t)line.start_ticks;
-    return (struct self){owner, own_namespace(), line.stack_start};
+        return (struct self){.owner = self_word(getpid(), 1, 0)};
+    uint64_t namespace = own_namespace();
+    return (struct self){self_word(line.pid, line.start_ticks, namespace), namespace, line.stack_start};
 }
 
-/* hidepid and the like make a living process invisible; kill(2) tells those apart. */
-static bool is_gone(pid_t pid)
+#ifndef SELF_LOOK_AT /* the model of the slot protocol has processes of its own */
+#define SELF_LOOK_AT look_at
+
+/* 0, or what errno said. hidepid and the like make a living process invisible; kill(2) tells those apart. */
+static int look_at(pid_t pid, struct stat_line *line)
 {
-    return kill(pid, 0) < 0 && errno == ESRCH;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int failed = stat_read(path, line);
+    if (failed != ENOENT && failed != ESRCH)
+        return failed;
+    return kill(pid, 0) < 0 && errno == ESRCH ? ESRCH : EPERM;
 }
+#endif
 
 /* A thread group's leader may have ended while others live on: then it looks like a zombie with more than one thread. */
 static bool has_ended(const struct stat_line *line)
@@ -83,20 +92,33 @@ static bool has_ended(const struct stat_line *line)
     return strchr("ZXx", line->state) && line->threads <= 1;
 }
 
+/* Whether the pid in the word means the same process to both: not in another pid namespace. */
+static bool is_comparable(const struct fence_slot *slot, uint64_t owner, const struct self *self)
+{
+    uint64_t namespace = owner & FENCE_OWNER_ENTERING ? 0 : atomic_load(&slot->pid_namespace);
+    uint64_t tag = owner >> FENCE_OWNER_TAG_SHIFT & FENCE_OWNER_TAG_MASK;
+    return tag == (self->pid_namespace & FENCE_OWNER_TAG_MASK) && (!namespace || namespace == self->pid_namespace);
+}
+
 bool self_finds_dead(const struct fence_slot *slot, uint64_t owner, void *context)
 {
     const struct self *self = context;
-    uint64_t namespace = atomic_load(&slot->pid_namespace), image = atomic_load(&slot->image);
-    pid_t pid = self_pid(owner);
-    if ((namespace && namespace != self->pid_namespace) || pid <= 0)
-        return false;
     struct stat_line line;
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int failed = stat_read(path, &line);
+    bool described = fence_owner_is_process(owner);
+    uint64_t image = described ? atomic_load(&slot->image) : 0;
+    if (self_pid(owner) <= 0 || !is_comparable(slot, owner, self))
+        return false;
+    int failed = SELF_LOOK_AT(self_pid(owner), &line);
     if (failed)
-        return (failed == ENOENT || failed == ESRCH) && is_gone(pid);
+        return failed == ESRCH;
     if ((uint32_t)line.start_ticks != (uint32_t)owner && (uint32_t)owner != 1)
         return true;
     return has_ended(&line) || (image && line.stack_start && image != line.stack_start);
+}
+
+bool self_finds_own_past(const struct fence_slot *slot, uint64_t owner, void *context)
+{
+    const struct self *self = context;
+    uint64_t image = atomic_load(&slot->image);
+    return owner == self->owner && is_comparable(slot, owner, self) && image && image != self->image;
 }

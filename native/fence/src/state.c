@@ -54,31 +54,16 @@ static void start(void)
         refuse_all(fence_state.why);
 }
 
-static void describe_slot(struct fence_slot *slot, const struct self *self)
-{
-    atomic_store(&slot->pid_namespace, self->pid_namespace);
-    atomic_store(&slot->image, self->image);
-    atomic_store(&slot->flags, fence_state.foreign_driver ? FENCE_SLOT_FOREIGN_DRIVER : 0);
-}
-
 static int take_slot(const struct self *self)
 {
     struct fence_usage *usage = fence_state.region.usage;
     uint32_t slots = fence_state.region.limits->slots;
-    int slot = ledger_take_slot(usage, slots, self->owner);
+    int slot = ledger_take_slot(usage, slots, self->owner, self->pid_namespace, self->image);
     if (slot < 0 && ledger_clear_dead(usage, self->owner, self_finds_dead, (void *)self))
-        slot = ledger_take_slot(usage, slots, self->owner);
+        slot = ledger_take_slot(usage, slots, self->owner, self->pid_namespace, self->image);
     if (slot >= 0)
-        describe_slot(&usage->slot[slot], self);
+        atomic_store(&usage->slot[slot].flags, fence_state.foreign_driver ? FENCE_SLOT_FOREIGN_DRIVER : 0);
     return slot;
-}
-
-/* What this process had before an exec is gone from the card; a slot of another copy of the fence in this very image is not. */
-static bool is_own_past(const struct fence_slot *slot, uint64_t owner, void *context)
-{
-    const struct self *self = context;
-    uint64_t image = atomic_load(&slot->image), namespace = atomic_load(&slot->pid_namespace);
-    return owner == self->owner && namespace == self->pid_namespace && image && image != self->image;
 }
 
 static void say_full(void)
@@ -94,8 +79,10 @@ static void say_full(void)
 static bool enter_slot(struct fence_process *process)
 {
     process->self = self_read();
-    ledger_clear_dead(fence_state.region.usage, process->self.owner, is_own_past, &process->self);
     int slot = take_slot(&process->self);
+    /* What this process had before an exec is gone from the card; a slot of another copy of the fence in this very image is not.
+       Afterwards, so that the new slot is not the old one: whoever judged the old one would take the new one for it. */
+    ledger_clear_dead(fence_state.region.usage, process->self.owner, self_finds_own_past, &process->self);
     if (slot < 0) {
         say_full();
         return false;

@@ -81,6 +81,8 @@ CUresult fence_cuMemCreate(CUmemGenericAllocationHandle *key, size_t bytes, cons
     CUresult result = charge_begin(&charge, card_of(wanted), bytes);
     if (result != CUDA_SUCCESS)
         return fence_leave(result);
+    /* A handle that another thread is releasing is the driver's to give again before that thread has forgotten it. */
+    bool locked = charge.card >= 0 && lock_vmm();
     result = fence_real.cuMemCreate(key, bytes, wanted, flags);
     if (charge.card >= 0 && result == CUDA_SUCCESS) {
         remember(*key, charge.card, charge.bytes, false);
@@ -88,6 +90,8 @@ CUresult fence_cuMemCreate(CUmemGenericAllocationHandle *key, size_t bytes, cons
     } else {
         charge_cancel(&charge);
     }
+    if (locked)
+        unlock_vmm();
     return fence_leave(result);
 }
 

@@ -34,6 +34,9 @@ SIMGPU_FILE: Final = "simgpu/machine"
 SHARING: Final[Mapping[str, int]] = {"fixed": 0, "burst": 1, "best-effort": 2}
 LEVELS: Final[Mapping[str, int]] = {"none": 0, "advisory": 1, "soft": 2}
 OWNER_REAPING: Final = 1
+OWNER_REAPER: Final = 1 << 63
+OWNER_ENTERING: Final = 1 << 62
+OWNER_PID_MASK: Final = (1 << 22) - 1
 SLOT_FOREIGN_DRIVER: Final = 1
 
 _u8, _u32, _i32, _u64 = ctypes.c_uint8, ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64
@@ -418,11 +421,16 @@ def read_usage(path: Path, uuids: Sequence[str]) -> FenceUsage:
         slots = _part(descriptor, ctypes.sizeof(CUsageHead), head.high_water * size)
     used = (CSlot.from_buffer_copy(slots, number * size) for number in range(head.high_water))
     return FenceUsage(
-        tuple(_process(slot, uuids) for slot in used if slot.owner > OWNER_REAPING),
+        tuple(_process(slot, uuids) for slot in used if _is_process(slot.owner)),
         {uuid_: one.charged_ns for uuid_, one in zip(uuids, head.device, strict=False)},
         {uuid_: _departed(one) for uuid_, one in zip(uuids, head.device, strict=False)},
         head.unknown_lookups,
     )
+
+
+def _is_process(owner: int) -> bool:
+    """A process has the slot; nobody is taking or clearing it."""
+    return owner > OWNER_REAPING and not owner & (OWNER_REAPER | OWNER_ENTERING)
 
 
 def _departed(device: CUsageDevice) -> FenceDeviceUsage:
@@ -440,7 +448,7 @@ def _process(slot: CSlot, uuids: Sequence[str]) -> FenceProcess:
         uuid_: FenceDeviceUsage(*(getattr(one, name) for name in _COUNTERS))
         for uuid_, one in zip(uuids, slot.device, strict=False)
     }
-    pid = slot.pid_outside or slot.owner >> 32
+    pid = slot.pid_outside or (slot.owner >> 32) & OWNER_PID_MASK
     return FenceProcess(pid, slot.owner & 0xFFFFFFFF, bool(slot.flags & SLOT_FOREIGN_DRIVER), devices)
 
 

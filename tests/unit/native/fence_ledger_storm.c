@@ -110,10 +110,7 @@ static bool reserve(struct self *self, uint32_t slot, uint64_t bytes, uint64_t l
 static int enter(struct self *self)
 {
     *self = self_read();
-    int slot = ledger_take_slot(usage, FENCE_MAX_SLOTS, self->owner);
-    atomic_store(&usage->slot[slot].pid_namespace, self->pid_namespace);
-    atomic_store(&usage->slot[slot].image, self->image);
-    return slot;
+    return ledger_take_slot(usage, FENCE_MAX_SLOTS, self->owner, self->pid_namespace, self->image);
 }
 
 /* The card gives memory between the reservation and the commit, takes it back before the release. */

@@ -130,7 +130,7 @@ int main(int count, char **word)
         return 2;
     if (count > 3)
         return child(1);
-    int taken = ledger_take_slot(usage, FENCE_MAX_SLOTS, (uint64_t)getpid() << 32 | 1);
+    int taken = ledger_take_slot(usage, FENCE_MAX_SLOTS, (uint64_t)getpid() << 32 | 1, 0, 0);
     slot = (uint32_t)taken;
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, (void *)i);

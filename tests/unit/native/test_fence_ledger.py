@@ -46,7 +46,7 @@ class Library:
         self.is_dead = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
         u32, u64, at = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
         for name, result, arguments in (
-            ("take_slot", ctypes.c_int, (at, u32, u64)),
+            ("take_slot", ctypes.c_int, (at, u32, u64, u64, u64)),
             ("clear_dead", u32, (at, u64, self.is_dead, at)),
             ("reserve", ctypes.c_int, (at, u32, u32, u64, u64)),
             ("decide", ctypes.c_int, (at, u32, u32, u64, u64)),
@@ -123,7 +123,7 @@ def machine(library: Library) -> type[RuleBasedStateMachine]:
         def enter(self) -> tuple[int, int]:
             owner = self.next_pid << 32 | 7
             self.next_pid += 1
-            slot = library.take_slot(self.at, SLOTS, owner)
+            slot = library.take_slot(self.at, SLOTS, owner, 0, 0)
             assert slot not in self.reference.owner
             self.reference.owner[slot] = owner
             return slot, owner
@@ -136,7 +136,7 @@ def machine(library: Library) -> type[RuleBasedStateMachine]:
         @precondition(lambda self: len(self.reference.owner) == SLOTS)
         @rule()
         def there_is_no_slot_left(self) -> None:
-            assert library.take_slot(self.at, SLOTS, 1 << 40) == -1
+            assert library.take_slot(self.at, SLOTS, 1 << 40, 0, 0) == -1
 
         def lives(self, slot: tuple[int, int]) -> bool:
             return self.reference.owner.get(slot[0]) == slot[1]
@@ -208,7 +208,7 @@ def test_a_release_of_more_than_is_held_leaves_nothing_rather_than_a_huge_number
     library = Library(fence_c / "ledger.so")
     memory = ctypes.create_string_buffer(regions.empty_usage(), regions.USAGE_BYTES)
     at = ctypes.addressof(memory)
-    slot = library.take_slot(at, SLOTS, 1 << 32)
+    slot = library.take_slot(at, SLOTS, 1 << 32, 0, 0)
     library.charge(at, slot, 0, 100)
     library.release(at, slot, 0, 101)
     library.cancel(at, slot, 0, 1)
@@ -221,7 +221,7 @@ def test_sums_of_a_region_that_somebody_scribbled_over_saturate(fence_c: Path) -
     at = ctypes.addressof(memory)
     assert library.used(at, 0) == (1 << 64) - 1
     assert library.reserve(at, 0, 0, 1, 1 << 40) == REFUSED
-    assert library.take_slot(at, SLOTS, 1 << 32) == -1
+    assert library.take_slot(at, SLOTS, 1 << 32, 0, 0) == -1
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,9 @@ def test_what_is_no_line_of_a_process_is_refused(text: str, fence_c: Path) -> No
     assert not parse(text.encode(), ctypes.byref(StatLine())) & 1
 
 
+GONE = 4_194_303 << 32 | 5
+"""The last pid that can be."""
+
 # Who is dead ---------------------------------------------------------------------------------------------
 
 
@@ -283,7 +286,8 @@ def told(fence_c: Path) -> Callable[..., bool]:
     library.self_read.restype = Self
     own = library.self_read()
 
-    def is_dead(owner: int, namespace: int = own.pid_namespace, image: int = 0) -> bool:
+    def is_dead(owner: int, namespace: int = own.pid_namespace, image: int = 0, state: int = 0) -> bool:
+        owner |= state | (namespace & 0xFF) << 54
         slot = regions.CSlot(owner=owner, pid_namespace=namespace, image=image)
         call = library.self_finds_dead
         call.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
@@ -335,8 +339,18 @@ def test_a_zombie_and_a_process_that_is_gone_are_dead(
 
 
 def test_of_another_pid_namespace_nobody_here_can_tell(told: Callable[..., bool]) -> None:
-    assert told(999_999_999 << 32 | 5)
-    assert not told(999_999_999 << 32 | 5, namespace=1)
+    assert told(GONE)
+    assert not told(GONE, namespace=1)
+    assert not told(GONE, namespace=1, state=regions.OWNER_ENTERING)
+
+
+def test_who_clears_or_enters_is_judged_by_itself_not_by_what_the_slot_still_says(
+    told: Callable[..., bool], sleeper: subprocess.Popen[bytes]
+) -> None:
+    owner, image = words(sleeper.pid)
+    for state in (regions.OWNER_REAPER, regions.OWNER_ENTERING):
+        assert not told(owner, image=image - 16, state=state)
+        assert told(GONE, state=state)
 
 
 def test_a_process_whose_first_thread_has_ended_lives_on(told: Callable[..., bool], tmp_path: Path) -> None:

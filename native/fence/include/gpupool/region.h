@@ -18,8 +18,10 @@
 #define FENCE_GRANTS_MAGIC 0x31544e5247505047ull /* "GPPGRNT1" */
 #define FENCE_USAGE_MAGIC 0x3147535550505047ull  /* "GPPPUSG1" */
 #define FENCE_PAGE_BYTES 4096u
+#ifndef FENCE_MAX_DEVICES /* the model of the slot protocol has fewer */
 #define FENCE_MAX_DEVICES 16u
-#define FENCE_MAX_SLOTS 1024u /* processes of one allocation that use its cards at one time */
+#define FENCE_MAX_SLOTS 1024u
+#endif                        /* FENCE_MAX_SLOTS: processes of one allocation that use its cards at one time */
 
 /* Names below the job's base directory (root's pool /run/gpupool, a user's own /tmp/gpupool-UID). */
 #define FENCE_LIMITS_FILE "share/limits"
@@ -116,14 +118,30 @@ struct fence_slot_device {
     uint32_t reserved[5];
 };
 
-/* `owner` is taken by compare-and-swap from 0 to (pid << 32 | low 32 bits of the start time in clock ticks as
-   /proc/PID/stat says); that one word says who and since when, so that a reused pid is not mistaken. A slot counts while its
-   owner is not 0. It is dead when no such process lives, or when that process runs another image since (exec keeps pid
-   and start time but not the memory of the card). Clearing it: compare-and-swap the owner seen to another, zero the counters, store 0.
-   A process of the allocation puts its own owner word there meanwhile, so that its death in the middle leaves the slot to
-   be cleared by the next. The arbiter, whose pid means nothing in the job's namespace, puts FENCE_OWNER_REAPING, which nobody
-   else touches; an arbiter that starts finishes the slots it finds so. */
+/* The owner word: bits 0 to 31 the low bits of the process's start time in clock ticks as /proc/PID/stat says, 32 to 53 its pid, 54 to 61
+   the low bits of its pid namespace's inode, 62 and 63 what it is doing with the slot. That one word says which process and since when, so
+   that a reused pid is not mistaken. A slot counts while its owner is not 0.
+
+   Taking: compare-and-swap from 0 to the own word with FENCE_OWNER_ENTERING, store `image` and `pid_namespace`, compare-and-swap that bit
+   away. While it is there, both fields may be an earlier owner's and are not believed.
+   Dead is a slot when no such process lives, or when that process runs another image since (exec keeps pid and start
+   time but not the memory of the card). Clearing: compare-and-swap the owner seen to the own word with FENCE_OWNER_REAPER, zero the
+   counters, compare-and-swap that to 0. `image` is the dead owner's and says nothing of the one that clears; should that one die in the
+   middle, the next clears. Both fields stay, for they tell in which namespace the word means something.
+   The arbiter, whose pid means nothing in the job's namespace, puts FENCE_OWNER_REAPING, which nobody else touches; an arbiter that
+   starts finishes the slots it finds so. tests/unit/native/fence_slot_model.c runs every interleaving of this. */
 #define FENCE_OWNER_REAPING 1ull
+#define FENCE_OWNER_REAPER (1ull << 63)
+#define FENCE_OWNER_ENTERING (1ull << 62)
+#define FENCE_OWNER_TAG_SHIFT 54
+#define FENCE_OWNER_TAG_MASK 0xffull
+#define FENCE_OWNER_PID_MASK 0x3fffffull /* pid_max is 2^22 at most */
+
+/* A process has the slot and said which it is. */
+static inline int fence_owner_is_process(uint64_t owner)
+{
+    return owner > FENCE_OWNER_REAPING && !(owner & (FENCE_OWNER_REAPER | FENCE_OWNER_ENTERING));
+}
 
 struct fence_slot {
     _Atomic uint64_t owner;
