@@ -48,6 +48,8 @@ static const struct {
     {"GP-2031", 3, false},
     {"GP-2032", 3, false},
     {"GP-2033", 3, false},
+    {"GP-2034", 3, false},
+    {"GP-2035", 3, false},
     {"GP-2052", 3, false},
     {"GP-2053", 3, false},
     {"GP-3001", 4, false},
@@ -64,6 +66,8 @@ static const struct {
     {"GP-4001", 6, false},
     {"GP-4002", 6, false},
     {"GP-4003", 6, false},
+    {"GP-4005", 6, false},
+    {"GP-4006", 6, false},
     {"GP-5000", 7, true},
     {"GP-5001", 7, true},
     {"GP-5002", 7, true},
@@ -75,6 +79,10 @@ static const struct {
     {"GP-5008", 7, true},
     {"GP-5009", 7, true},
     {"GP-5010", 1, false},
+    {"GP-5023", 7, true},
+    {"GP-5032", 7, true},
+    {"GP-5033", 7, true},
+    {"GP-5034", 7, true},
     {"GP-5900", 1, false},
 };
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import GpupoolError, NotAllowed, NotFound
+from gpupool.base.errors import NotAllowed, NotFound
 from gpupool.client.sdk import Pool
-from gpupool.wire import common, fleet, jobs, people, report
+from tests.support.accounts import acting_as
 from tests.support.supervised import until
-
-_READ_BEFORE = (common, fleet, jobs, people, report, resource)
-"""Imported while we are root: another account may not be able to read this Python's library."""
 
 pytestmark = [
     pytest.mark.root,
@@ -45,39 +40,6 @@ def state() -> Iterator[str]:
         )
         assert done.returncode == 0, done.stderr
         assert not os.path.exists(root)
-
-
-def acting_as(uid: int, act: Callable[[], object]) -> object:
-    """What `act` returns in a process of that account (JSON); an error of ours is raised again here."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        _be(uid, act, write)
-    os.close(write)
-    with os.fdopen(read) as said:
-        answer = json.load(said)
-    os.waitpid(child, 0)
-    if "code" in answer:
-        raise {"GP-3002": NotAllowed, "GP-3003": NotFound}.get(answer["code"], GpupoolError)(answer["message"])
-    assert "value" in answer, answer["traceback"]
-    return answer["value"]
-
-
-def _be(uid: int, act: Callable[[], object], write: int) -> None:
-    """In the child: become the account, act, tell, and end without any of the test runner's own endings."""
-    try:
-        os.setgroups([uid, 60000])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        os.chdir("/tmp")
-        answer: dict[str, object] = {"value": act()}
-    except GpupoolError as error:
-        answer = {"code": error.code, "message": error.message}
-    except BaseException:  # noqa: BLE001  whatever it is, the parent is told and this process ends
-        answer = {"traceback": traceback.format_exc()}
-    os.write(write, json.dumps(answer).encode())
-    os._exit(0)
 
 
 def output(state: str, command: str, **asked: object) -> Callable[[], str]:

@@ -342,6 +342,24 @@ class StoreReplaced(Unavailable):
     code, title = "GP-5023", "Database removed or replaced"
 
 
+class TooManyConnections(Unavailable):
+    """`details` has `open`, `most` and `retry_after_seconds`."""
+
+    code, title = "GP-5032", "Too many connections of one caller"
+
+
+class PoolFull(Unavailable):
+    """`details` has `open`, `most` and `retry_after_seconds`."""
+
+    code, title = "GP-5033", "The pool has no connection left"
+
+
+class TooManyRequests(Unavailable):
+    """`details` has `open`, `most` and `retry_after_seconds`."""
+
+    code, title = "GP-5034", "Too many requests of one user at a time"
+
+
 class CudaRefused(GpupoolError):
     """`details` has the `function` and its `result`, a CUresult."""
 

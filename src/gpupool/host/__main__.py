@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 from gpupool.host.options import parse
@@ -18,10 +17,11 @@ def main() -> int:
         from gpupool.host.purge import purge
 
         return purge(options)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its set-up is no news to who starts a pool
+    from gpupool.base.settings import PoolPaths
     from gpupool.host.pool import run
+    from gpupool.host.server_log import set_up
 
+    set_up(PoolPaths(options.state_dir).server_log)
     return run(options)
 
 

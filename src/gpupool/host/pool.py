@@ -22,6 +22,7 @@ from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
 from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
 from gpupool.fleet.tables import nodes
+from gpupool.host.callers import per_caller
 from gpupool.host.cards import Cards, find_cards
 from gpupool.host.guarding import guard_files
 from gpupool.host.logs import LocalLogs
@@ -33,6 +34,7 @@ from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose
 from gpupool.server.config import ServerConfig, Services
+from gpupool.server.connections import ConnectionLimits, Connections, allow_descriptors
 from gpupool.server.listeners import Bound, Listener, UnixListener, parse_listen
 from gpupool.server.migrate import prepare
 from gpupool.server.serving import serve
@@ -208,6 +210,7 @@ async def _live(
         listeners=tuple(_place(one) for one in listeners),
         started_ns=wall_ns(),
         ready=lambda: readiness.agent_ready,
+        per_caller=per_caller(os.environ),
     )
     app = create_app(config, services)
     agent = cards.agent(marker.pool_id, state.paths) if options.agent else None
@@ -222,7 +225,8 @@ async def _live(
         gc.freeze()
 
     try:
-        await serve(app, listeners, stop=stop, on_ready=listening)
+        limits = ConnectionLimits.within(allow_descriptors(), config.per_caller)
+        await serve(app, listeners, stop=stop, on_ready=listening, connections=Connections(limits))
     finally:
         for task in tasks:
             task.cancel()

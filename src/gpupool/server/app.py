@@ -1,8 +1,8 @@
 """The web application: every room's routes behind the same layers.
 
 From the outside in: `Measured` (counts), `Answers` (problems, version), `Acknowledge` (what is told is on disk),
-`Authentication`, `Bodies` (size, text), `Once` (idempotency keys), then FastAPI. A stranger's request is refused before
-its body is read and before its route is looked for.
+`Authentication`, `InFlight` (so many at a time), `Bodies` (size, text), `Once` (idempotency keys), then FastAPI. A
+stranger's request is refused before its body is read and before its route is looked for.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gpupool.server.acknowledge import Acknowledge
 from gpupool.server.auth import Authentication, Brake
 from gpupool.server.bodies import Bodies
 from gpupool.server.config import ServerConfig, Services
+from gpupool.server.in_flight import InFlight
 from gpupool.server.measured import Measured
 from gpupool.server.metrics import router as metrics_router
 from gpupool.server.once import Once
@@ -76,6 +77,7 @@ def create_app(config: ServerConfig, services: Services) -> FastAPI:
     # Each one added lies around those before it.
     app.add_middleware(Once, store=services.store)
     app.add_middleware(Bodies)
+    app.add_middleware(InFlight, most=config.per_caller)
     app.add_middleware(Authentication, tenancy=services.tenancy, brake=app.state.brake)
     app.add_middleware(Acknowledge, durability=services.store.durability)
     app.add_middleware(problems.Answers)

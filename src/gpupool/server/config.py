@@ -9,6 +9,7 @@ from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
+from gpupool.server.connections import PER_SOURCE
 from gpupool.store.database import Store
 from gpupool.tenancy.service import Tenancy
 
@@ -25,6 +26,8 @@ class ServerConfig:
     listeners: tuple[str, ...] = ()
     started_ns: int = 0
     ready: Callable[[], bool] = _always
+    per_caller: int = PER_SOURCE
+    """Requests of one user at a time."""
 
 
 @dataclass(frozen=True)

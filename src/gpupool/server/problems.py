@@ -42,6 +42,8 @@ STATUS: Mapping[type[GpupoolError], int] = {
     errors.StaleGeneration: 412,
     errors.Unavailable: 503,
     errors.DiskFull: 507,
+    errors.TooManyConnections: 429,
+    errors.TooManyRequests: 429,
 }
 _HEADERS: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
@@ -63,7 +65,9 @@ def problem_response(error: GpupoolError, headers: Mapping[str, str] | None = No
         "numbers": error.details,
     }
     body = json.dumps(problem, ensure_ascii=True, default=str).encode()
-    return Response(body, status, {**_HEADERS.get(status, {}), **(headers or {})}, MEDIA_TYPE)
+    waits = error.details.get("retry_after_seconds")
+    retry = {} if waits is None else {"Retry-After": str(waits)}
+    return Response(body, status, {**_HEADERS.get(status, {}), **retry, **(headers or {})}, MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gpupool.server.connections import Connections
+from gpupool.server.refusing import Refusing
 from gpupool.tenancy.access import PEER_EXTENSION, Peer
 
 SO_PEERGROUPS = 59  # asm-generic/socket.h; Linux 4.13
@@ -27,16 +29,31 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class PeerProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection, counted in `connections`; one that is too many is handed to `Refusing`."""
+
+    def __init__(self, *args: Any, connections: Connections, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._connections = connections
+        self._admitted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
         self._peer = peer_of(transport.get_extra_info("socket"))
+        self._address = _address(transport)
         self._head_bytes = 0
-        self._head_timer: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, transport.close)
+        self._head_timer: asyncio.TimerHandle | None = None
+        refusal = self._connections.admit(self._peer, self._address)
+        if refusal is not None:
+            transport.set_protocol(Refusing(transport, refusal))
+            return
+        self._admitted = True
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._admitted:
+            self._admitted = False
+            self._connections.left(self._peer, self._address)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -68,6 +85,12 @@ class PeerProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def _address(transport: asyncio.Transport) -> str:
+    """Where a TCP caller calls from; the same for every caller over a Unix socket."""
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) and name else ""
 
 
 def peer_of(connection: socket.socket) -> Peer | None:

@@ -17,7 +17,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from gpupool.base.errors import Unavailable
-from gpupool.server.listeners import Bound, Listener, bind
+from gpupool.server.connections import Connections
+from gpupool.server.listeners import BACKLOG, Bound, Listener, bind
 from gpupool.server.problems import problem_response
 from gpupool.server.protocol import PeerProtocol
 
@@ -27,6 +28,8 @@ KEEP_ALIVE_SECONDS = 75
 GRACE_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 HANDSHAKE_SECONDS = 10.0
+#: Connections taken from the kernel in one turn of the loop: so many descriptors at most before one is refused.
+ACCEPTED_AT_ONCE = 64
 
 
 async def serve(
@@ -35,6 +38,7 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_ready: Callable[[Sequence[Bound]], None] | None = None,
+    connections: Connections | None = None,
 ) -> None:
     """Serve until `stop` is set; `on_ready` hears where, once callers are answered.
 
@@ -58,7 +62,8 @@ async def serve(
     )
     config.load()
     state = ServerState()
-    servers = [await _listen(one, config, state) for one in bound]
+    counted = connections or Connections()
+    servers = [await _listen(one, config, state, counted) for one in bound]
     try:
         if on_ready is not None:
             on_ready(bound)
@@ -67,14 +72,16 @@ async def serve(
         await _shut_down(servers, bound, state, stopping)
 
 
-async def _listen(one: Bound, config: Config, state: ServerState) -> asyncio.Server:
+async def _listen(one: Bound, config: Config, state: ServerState, connections: Connections) -> asyncio.Server:
     def protocol() -> PeerProtocol:
-        return PeerProtocol(config=config, server_state=state, app_state={})
+        return PeerProtocol(config=config, server_state=state, app_state={}, connections=connections)
 
     timeout = HANDSHAKE_SECONDS if one.tls is not None else None
-    return await asyncio.get_running_loop().create_server(
-        protocol, sock=one.socket, ssl=one.tls, ssl_handshake_timeout=timeout, backlog=1024
+    server = await asyncio.get_running_loop().create_server(
+        protocol, sock=one.socket, ssl=one.tls, ssl_handshake_timeout=timeout, backlog=ACCEPTED_AT_ONCE
     )
+    one.socket.listen(BACKLOG)  # asyncio takes one number for both: the kernel's queue is to be longer
+    return server
 
 
 class Stopping:

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import PoolAlreadyRunning, PortTaken, StateUnusable
-from gpupool.server import protocol, serving
+from gpupool.server import protocol, refusing, serving
+from gpupool.server.connections import ConnectionLimits, Connections
 from gpupool.server.listeners import Bound, Listener, TcpListener, UnixListener
 from gpupool.server.serving import serve
 from gpupool.tenancy.access import scope_peer
@@ -48,7 +49,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 class Running:
     """A server in a thread."""
 
-    def __init__(self, listeners: Sequence[Listener], app: Any = echo) -> None:
+    def __init__(self, listeners: Sequence[Listener], app: Any = echo, connections: Connections | None = None) -> None:
+        self._connections = connections
         self.bound: list[Bound] = []
         self._listeners, self._app, self._up = listeners, app, threading.Event()
         self._error: BaseException | None = None
@@ -67,7 +69,7 @@ class Running:
             self._up.set()
 
         try:
-            await serve(self._app, self._listeners, stop=self._stop, on_ready=ready)
+            await serve(self._app, self._listeners, stop=self._stop, on_ready=ready, connections=self._connections)
         except BaseException as error:  # noqa: BLE001  raised again in the test's own thread
             self._error = error
             self._up.set()
@@ -81,8 +83,8 @@ class Running:
 
 
 @contextmanager
-def running(*listeners: Listener, app: Any = echo) -> Iterator[Running]:
-    server = Running(listeners, app)
+def running(*listeners: Listener, app: Any = echo, connections: Connections | None = None) -> Iterator[Running]:
+    server = Running(listeners, app, connections)
     try:
         yield server
     finally:
@@ -372,3 +374,55 @@ def wake_ups(pid: int) -> int:
         lines = (task / "status").read_text().splitlines()
         total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
     return total
+
+
+def test_a_connection_too_many_is_told_so_with_the_number_and_when_to_come_back() -> None:
+    limits = ConnectionLimits(total=100, per_source=16, reserve=30, of_agent=10)
+    with running(TcpListener("127.0.0.1", 0), connections=Connections(limits)) as server:
+        address = server.bound[0].socket.getsockname()[:2]
+        held = [socket.create_connection(address, 20) for _ in range(16)]
+        for one in held:
+            one.sendall(b"GET /wait HTTP/1.1\r\nHost: pool\r\n\r\n")
+        while server_has(server) < 16:
+            time.sleep(0.01)  # between two looks
+        refused = http.client.HTTPConnection(*address, timeout=20)
+        refused.request("GET", "/")
+        answer = refused.getresponse()
+        problem = json.loads(answer.read())
+        assert (answer.status, problem["code"]) == (429, "GP-5032")
+        assert (answer.headers["Retry-After"], problem["numbers"]["open"], problem["numbers"]["most"]) == ("5", 16, 16)
+        held.pop().close()
+        while server_has(server) == 16:
+            time.sleep(0.01)
+        again = http.client.HTTPConnection(*address, timeout=20)
+        again.request("GET", "/")
+        assert again.getresponse().status == 200
+        for one in held:
+            one.close()
+
+
+def test_many_refused_connections_are_closed_without_a_word_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusing, "SECONDS", 0.1)  # else the few that are told wait 2 s for their request
+    connections = Connections(ConnectionLimits(total=100, per_source=16, reserve=30, of_agent=10))
+    with running(TcpListener("127.0.0.1", 0), connections=connections) as server:
+        address = server.bound[0].socket.getsockname()[:2]
+        opened = [socket.create_connection(address, 20) for _ in range(300)]
+        for one in opened[16:]:
+            assert is_closed(one)
+        assert (connections.open, connections.refused) == (16, 300 - 16)
+        for one in opened:
+            one.close()
+    assert refusing.Refusing.told_now == 0
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Waits for the other side's end."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def server_has(server: Running) -> int:
+    assert server._connections is not None
+    return server._connections.open

@@ -1,0 +1,127 @@
+"""How many connections are open, and who may have another: pure counting, used on the event loop alone.
+
+A pool has so many descriptors, and whoever opens connections takes them from everybody. So every source, a Unix
+account or a network address, has a bound, and a reserve of the pool's total is for root, the pool's owner and the
+embedded agent: what others do never locks out those who could end it. (Decision 0019.)
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from gpupool.base.errors import GpupoolError, PoolFull, TooManyConnections
+from gpupool.tenancy.access import Peer
+
+#: Connections of one source, where there are descriptors for it: 200 attached jobs and their command lines.
+PER_SOURCE = 256
+#: Connections of the pool: about 40 KiB each.
+TOTAL = 4096
+#: Descriptors that are no caller's: the store, logs, jobs' sockets, and connections that are being refused.
+SPARE_DESCRIPTORS = 640
+#: Descriptors that the server asks for, as the agent does.
+WANTED_DESCRIPTORS = 65536
+#: Seconds until a refused caller is to ask again.
+RETRY_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """`reserve` of `total` is for root, the owner and the agent; `of_agent` of that for the agent alone."""
+
+    total: int = TOTAL
+    per_source: int = PER_SOURCE
+    reserve: int = 64
+    of_agent: int = 16
+
+    @classmethod
+    def within(cls, descriptors: int, per_source: int = PER_SOURCE) -> ConnectionLimits:
+        """What so many descriptors allow.
+
+        >>> ConnectionLimits.within(65536), ConnectionLimits.within(1024)
+        (ConnectionLimits(total=4096, per_source=256, reserve=64, of_agent=16), \
+ConnectionLimits(total=384, per_source=96, reserve=64, of_agent=16))
+        """
+        total = max(128, min(TOTAL, descriptors - SPARE_DESCRIPTORS))
+        return cls(total, max(16, min(per_source, total // 4)))
+
+
+def allow_descriptors() -> int:
+    """Raise this process's soft limit of descriptors as far as it may; how many there are then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, WANTED_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return WANTED_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+
+
+class Connections:
+    """The connections that are open now."""
+
+    def __init__(self, limits: ConnectionLimits | None = None, owner_uid: int | None = None) -> None:
+        self.limits = limits or ConnectionLimits()
+        self._owner_uid = os.getuid() if owner_uid is None else owner_uid
+        self._by_source: Counter[Hashable] = Counter()
+        self._tcp = 0
+        self.open = 0
+        self.refused = 0
+
+    def admit(self, peer: Peer | None, address: str) -> GpupoolError | None:
+        """Count a new connection, or say why it is refused; then it is not counted."""
+        why = self._refusal(peer, address)
+        if why is not None:
+            self.refused += 1
+            return why
+        self._by_source[_source(peer, address)] += 1
+        self._tcp += peer is None
+        self.open += 1
+        return None
+
+    def left(self, peer: Peer | None, address: str) -> None:
+        """An admitted connection has ended."""
+        source = _source(peer, address)
+        self._by_source[source] -= 1
+        if not self._by_source[source]:
+            del self._by_source[source]
+        self._tcp -= peer is None
+        self.open -= 1
+
+    def _refusal(self, peer: Peer | None, address: str) -> GpupoolError | None:
+        limits, most = self.limits, self.limits.total
+        if peer is not None and peer.pid == os.getpid():
+            return self._full(most)
+        if peer is not None and peer.uid in (0, self._owner_uid):
+            return self._full(most - limits.of_agent)
+        mine = self._by_source[_source(peer, address)]
+        if mine >= limits.per_source:
+            who = f"uid {peer.uid}" if peer is not None else address
+            return TooManyConnections(
+                f"{who} has {mine} connections to the pool, which is as many as one caller may have",
+                hint=f"close some, and ask again in {RETRY_SECONDS} s; one `watch` can serve many readers",
+                open=mine,
+                most=limits.per_source,
+                retry_after_seconds=RETRY_SECONDS,
+            )
+        if peer is None and self._tcp >= (most - limits.reserve) // 2:
+            return self._told(self._tcp, (most - limits.reserve) // 2)
+        return self._full(most - limits.reserve)
+
+    def _full(self, most: int) -> GpupoolError | None:
+        return None if self.open < most else self._told(self.open, most)
+
+    def _told(self, count: int, most: int) -> GpupoolError:
+        return PoolFull(
+            f"the pool has {count} connections of callers like this one, which is as many as it takes",
+            hint=f"ask again in {RETRY_SECONDS} s; root can see with  ss -xp | grep gpupool.sock  whose they are",
+            open=count,
+            most=most,
+            retry_after_seconds=RETRY_SECONDS,
+        )
+
+
+def _source(peer: Peer | None, address: str) -> Hashable:
+    return ("uid", peer.uid) if peer is not None else ("address", address)
