@@ -173,7 +173,7 @@ async def on(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
     async with KubeApi(from_kubeconfig(cluster.kubeconfig), WRITERS + 8) as api:
         made = BenchPool(cluster, api, place)
         made.pool.install()
-        made.pool.admin.delete(ledger.NODES)
+        made.pool.forget_ledgers()
         try:
             yield made
         finally:

@@ -58,6 +58,14 @@ class ClusterPool:
             self.admin.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": slots, "allocatable": slots}})
         self.agents.names |= set(nodes)
 
+    def forget_ledgers(self) -> None:
+        """Delete every ledger, also those that hold something."""
+        for found in self.admin.get(ledger.NODES)["items"]:
+            self.admin.merge(
+                f"{ledger.NODES}/{found['metadata']['name']}", {"metadata": {"annotations": {names.GIVEN_UP: "true"}}}
+            )
+        self.admin.delete(ledger.NODES)
+
     def kubeconfig(self, account: str) -> Path:
         access = self.cluster.access()
         return access.kubeconfig(f"{account}.kubeconfig", access.token(install.NAMESPACE, account))
@@ -134,7 +142,7 @@ class ClusterPool:
 
     def __enter__(self) -> ClusterPool:
         self.install()
-        self.admin.delete(ledger.NODES)  # what another module left has no agents any more
+        self.forget_ledgers()  # what another module left has no agents any more
         self.agents.start()
         return self
 

@@ -212,6 +212,16 @@ class CardNotReady(Refused):
     code, title = "GP-2033", "A container waits for its card"
 
 
+class LedgerIncomplete(Refused):
+    code, title = "GP-2036", "Pods hold cards that the ledger does not know of"
+
+
+class LedgerInUse(Refused):
+    """Said by the API server, by a policy."""
+
+    code, title = "GP-2037", "A ledger that holds cards"
+
+
 class DeviceClaimUnread(Refused):
     """A claim of Dynamic Resource Allocation, for which there is no driver here."""
 

@@ -120,6 +120,8 @@ class Site:
             return CardStatus.NOT_ADOPTED
         if not (self.host.ready and self.ledger.ready) or card.health in (Health.FAILED, Health.UNKNOWN):
             return CardStatus.UNHEALTHY
+        if self.ledger.unaccounted:
+            return CardStatus.DRAINING
         full = self.use.pods >= self.host.pods or len(self.ledger.entries) >= self.ledger.slot_count
         return CardStatus.DRAINING if full else CardStatus.OPEN
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from gpupool.base.units import WHOLE
@@ -168,6 +169,13 @@ class GpuNode:
     def spent(self) -> dict[tuple[str, str], int]:
         """By container the GPU milliseconds that its agent told last, of those that something counts."""
         return {use.key: use.gpu_ms for use in self.slots if use.gpu_ms is not None}
+
+    @cached_property
+    def unaccounted(self) -> tuple[SlotUse, ...]:
+        """Containers that the agent still holds cards for and of which no entry stands here: the ledger was deleted
+        or restored while they ran. Which cards they have is not known, so any of the node may be theirs."""
+        known = {entry.key for entry in self.entries}
+        return tuple(use for use in self.slots if not use.released and use.key not in known)
 
     def free(self) -> dict[str, Seat]:
         """By card what is left of it; less than nothing where more is held than there is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpupool.base.errors import PastAdmission, WrittenByGpupoolAlone
+from gpupool.base.errors import LedgerInUse, PastAdmission, WrittenByGpupoolAlone
 from gpupool.kubernetes import direct, names
 from gpupool.kubernetes.names import GROUP
 
@@ -16,13 +16,20 @@ Object = dict[str, Any]
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 """In the token of a service account of a pod that runs on that node (KEP-4193)."""
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 _MASTERS = "'system:masters' in request.userInfo.groups"
 _LOCKED = (names.CLAIM, names.TYPED, names.PLACED)
 
 
 def policies(controller: str, agent: str, meter: str) -> list[Object]:
     """Every policy and its binding, for these users (`system:serviceaccount:NAMESPACE:NAME`)."""
-    made = [_gpu_node(controller, agent, meter), _gate(controller), _net(), _settings(controller)]
+    made = [
+        _gpu_node(controller, agent, meter),
+        _deletion(controller),
+        _gate(controller),
+        _net(),
+        _settings(controller),
+    ]
     return [part for policy in made for part in (policy, _binding(policy["metadata"]["name"]))]
 
 
@@ -61,6 +68,24 @@ def _metered(meter: str) -> list[tuple[str, str]]:
 def _own_node(agent: str) -> tuple[str, str]:
     rule = f"!{_is(agent)} || request.userInfo.extra[?'{NODE_NAME}'].orValue([]) == [object.metadata.name]"
     return rule, f"{WrittenByGpupoolAlone.code}: an agent reports of the node that it runs on, and of no other"
+
+
+def _deletion(controller: str) -> Object:
+    """A ledger that holds something is not deleted: its pods would go on, and their cards be given out again.
+
+    Its Node takes it along, by the garbage collector. Deleting the definition is no deletion of a ledger to the API
+    server; what agents report afterwards keeps their nodes closed (`GpuNode.unaccounted`).
+    """
+    empty = "size(oldObject.?spec.?allocations.orValue([])) == 0"
+    given_up = f"oldObject.metadata.?annotations[?'{names.GIVEN_UP}'].orValue('') == 'true'"
+    message = (
+        f"'{LedgerInUse.code}: pods have cards of node ' + oldObject.metadata.name + ': kubectl gpupool release '"
+        f" + oldObject.metadata.name + ' --drain; to give up what is known of them: kubectl annotate gpunode '"
+        f" + oldObject.metadata.name + ' {names.GIVEN_UP}=true'"
+    )
+    rule = _rule(f"{_is(controller)} || {_is(COLLECTOR)} || {given_up} || {empty}", "", "Forbidden")
+    rule = {**rule, "message": f"{LedgerInUse.code}: pods have cards of this node", "messageExpression": message}
+    return _policy("deletion", (GROUP, ("gpunodes",), ("DELETE",)), [], [rule])
 
 
 def _settings(controller: str) -> Object:

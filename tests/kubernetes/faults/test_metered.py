@@ -97,7 +97,7 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
 
 @pytest.fixture
 def rig(cluster: Cluster, pool: ClusterPool, books: Books, tmp_path: Path) -> Iterator[Rig]:
-    pool.admin.delete(ledger.NODES)
+    pool.forget_ledgers()
     pool.admin.delete(PAGES)
     with doors_of(cluster) as doors, Doors(books.url) as server_doors:
         made = Rig(pool, books, Replicas(pool, doors, tmp_path, install.METER), server_doors)

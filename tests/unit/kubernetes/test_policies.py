@@ -16,8 +16,15 @@ def on(resource: str) -> list[dict[str, Any]]:
 
 def test_one_policy_without_conditions_looks_at_a_ledger_and_at_an_agents_report() -> None:
     for resource in ("gpunodes", "gpunodes/status"):
-        (policy,) = on(resource)
+        found = on(resource)
+        (policy,) = (one for one in found if operations(one) == ["CREATE", "UPDATE"])
         assert policy["matchConditions"] == []
+        assert [operations(one) for one in found if one != policy] in ([], [["DELETE"]])
+
+
+def operations(policy: dict[str, Any]) -> list[str]:
+    found: list[str] = policy["matchConstraints"]["resourceRules"][0]["operations"]
+    return found
 
 
 def test_a_pod_that_is_created_is_looked_at_once_and_one_that_changes_only_where_it_is_ours() -> None:

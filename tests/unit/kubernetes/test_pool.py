@@ -12,6 +12,7 @@ from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import Entry, GpuNode
 from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.pool import Pool
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import CARD_STATUS, CardStatus, Plan
@@ -110,6 +111,15 @@ def test_a_node_whose_agent_or_kubelet_is_silent_takes_nothing() -> None:
     pool.note_host("n0", Host.from_json(node("n0")))
     pool.note_ledger("n0", GpuNode.from_json(silent))
     assert pool.snapshot().cards.status.tolist() == [CARD_STATUS.index(CardStatus.UNHEALTHY)] * 4
+
+
+def test_a_node_whose_cards_are_held_without_an_entry_takes_nothing_until_they_are_free(pool: Pool) -> None:
+    for name in ("n0", "n1"):
+        pool.note_ledger(name, replace(pool.ledgers[name], slots=(SlotUse("uid-lost", "main"),)))
+    note(pool, pod())
+    assert not plan(pool).placements
+    pool.note_ledger("n1", replace(pool.ledgers["n1"], slots=(SlotUse("uid-lost", "main", released=True),)))
+    assert [placement.node for placement in plan(pool).placements] == ["n1"]
 
 
 def test_a_pod_goes_only_where_its_selector_and_taints_let_it() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, Conflict, GpupoolError, NotFound, StillInUse, WrongState
+from gpupool.base.errors import ApiRefused, Conflict, GpupoolError, LedgerIncomplete, NotFound, StillInUse, WrongState
 from gpupool.cli.parser import Parser, number, one_of
 from gpupool.kubernetes import ledger
 from gpupool.kubernetes.api import JSON_PATCH
 from gpupool.kubernetes.objects import GpuNode, Mode
 from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, until
 from gpupool.kubernetes.plugin.adoption import Adoption, adoption, set_mode
-from gpupool.kubernetes.plugin.context import DAEMONSETS, PODS, Context
+from gpupool.kubernetes.plugin.context import DAEMONSETS, PODS, Context, Json
 from gpupool.kubernetes.plugin.others import offered, plugins_of, stay_away, users
 
 
@@ -89,6 +91,8 @@ async def read_ledger(name: str, context: Context) -> GpuNode:
 async def _refusal(plan: Adoption, context: Context) -> GpupoolError | None:
     """Why the node cannot be ours now."""
     name = plan.node.name
+    if plan.node.unaccounted:
+        return unaccounted(plan.node, await context.items(PODS, fieldSelector=f"spec.nodeName={name}"))
     used = users(await context.items(PODS, fieldSelector=f"spec.nodeName={name}"))
     if used:
         hint = f"kubectl cordon {name}, and wait for them or delete them; kubectl gpupool adopt {name} then"
@@ -100,6 +104,16 @@ async def _refusal(plan: Adoption, context: Context) -> GpupoolError | None:
     return None
 
 
+def unaccounted(node: GpuNode, pods: Sequence[Json]) -> LedgerIncomplete:
+    """Containers that hold cards of the node and stand in no ledger, by the names of their pods where those are."""
+    named = {pod["metadata"]["uid"]: f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
+    holders = sorted({named.get(use.uid, f"pod {use.uid}") for use in node.unaccounted})
+    return LedgerIncomplete(
+        f"{len(holders)} pods hold cards of {node.name} and are not in its ledger: {', '.join(holders)}",
+        hint=f"wait for them or delete them; the agent then reports them gone: kubectl get gpunode {node.name} -o yaml",
+    )
+
+
 async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
     name = plan.node.name
     await change_node(context, name, plan.node_patch)
@@ -109,7 +123,7 @@ async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
         return f"{name} still offers {', '.join(f'{key}={left[key]}' for key in left)}" if left else ""
 
     await until(others, seconds, f"kubectl gpupool adopt {name}  goes on; kubectl gpupool release {name}  goes back")
-    refusal = await _refusal(plan, context)
+    refusal = await _refusal(replace(plan, node=await read_ledger(name, context)), context)
     if refusal is not None:
         raise refusal
     await write_mode(plan.node, plan.mode, context)

@@ -68,7 +68,7 @@ async def _checks(context: Context) -> Any:
     nodes = {one["metadata"]["name"]: one for one in await context.items(NODES)}
     ledgers = await context.ledgers()
     here = [node for node in ledgers if node.name in nodes]
-    for found in (agents(here), slots(here, nodes), *twice(here, nodes), *orphans(ledgers, nodes)):
+    for found in (agents(here), slots(here, nodes), *twice(here, nodes), *unaccounted(here), *orphans(ledgers, nodes)):
         yield found
     groups = [one["name"] for one in (await context.api.get("/apis"))["groups"]]
     yield others([plugin.owner for plugin in plugins_of(await context.items(DAEMONSETS))], groups, nodes)
@@ -190,6 +190,16 @@ def twice(ledgers: Sequence[GpuNode], nodes: dict[str, Json]) -> Iterator[Check]
         if also:
             said = f"is adopted and offers {', '.join(f'{key}={also[key]}' for key in also)} as well"
             following = f"kubectl gpupool adopt {node.name}  says how the other one leaves it"
+            yield check(f"node {node.name}", FAIL, said, following)
+
+
+def unaccounted(ledgers: Sequence[GpuNode]) -> Iterator[Check]:
+    """Nodes on which containers hold cards that no ledger knows of: nothing is placed there meanwhile."""
+    for node in ledgers:
+        if node.unaccounted:
+            many_ = many(len(node.unaccounted), "container")
+            said = f"{many_} hold cards and are not in its ledger, which was deleted or restored; it takes no pods"
+            following = "wait for them or delete their pods; the node opens when its agent reports them gone"
             yield check(f"node {node.name}", FAIL, said, following)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from gpupool.kubernetes import names
 from gpupool.kubernetes.objects import GpuNode, Mode
+from gpupool.kubernetes.plugin.adopt import unaccounted
 from gpupool.kubernetes.plugin.adoption import adoption, restoring, set_mode, waits_only_for
 from gpupool.kubernetes.plugin.others import Plugin
+from gpupool.kubernetes.reported import SlotUse
 from tests.support.kube_builders import gpu_node, node, pod
 from tests.unit.kubernetes.plugin.test_others import daemonset
 
@@ -98,3 +101,10 @@ def test_a_pod_waits_only_for_a_node_when_no_other_could_take_it() -> None:
     assert waits_only_for("n0", pod(spec={"nodeSelector": {"disk": "ssd"}}), nodes)
     assert not waits_only_for("n0", pod(), nodes)
     assert not waits_only_for("n0", pod(spec={"nodeSelector": {"disk": "none"}}), nodes)
+
+
+def test_a_node_whose_cards_are_held_without_an_entry_is_not_adopted() -> None:
+    held = replace(LEDGER, slots=(SlotUse("uid-a", "main"), SlotUse("uid-a", "side"), SlotUse("gone", "main")))
+    refused = unaccounted(held, [pod("a")])
+    assert refused.code == "GP-2036"
+    assert refused.message == "2 pods hold cards of n0 and are not in its ledger: default/a, pod gone"

@@ -12,6 +12,7 @@ from gpupool.kubernetes import install, names
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.plugin import certificate, doctor
+from gpupool.kubernetes.reported import SlotUse
 from gpupool.model.allocation import Seat
 from tests.support.kube_builders import gpu_node, node
 
@@ -73,6 +74,14 @@ def test_an_adopted_node_without_slots_or_with_a_second_owner_is_wrong() -> None
     found["status"]["allocatable"]["nvidia.com/gpu"] = "8"
     (wrong,) = doctor.twice([ledger], {"n0": found})
     assert "nvidia.com/gpu=8" in wrong["text"]
+
+
+def test_cards_that_containers_hold_without_an_entry_are_wrong() -> None:
+    well = GpuNode.from_json(gpu_node())
+    assert not list(doctor.unaccounted([well, replace(well, slots=(SlotUse("u", "main", released=True),))]))
+    (wrong,) = doctor.unaccounted([replace(well, slots=(SlotUse("u", "main"),))])
+    assert (wrong["state"], wrong["name"]) == ("fail", "node n0")
+    assert "1 container hold cards and are not in its ledger" in wrong["text"]
 
 
 def test_a_ledger_whose_node_is_gone_says_what_it_waits_for() -> None:
