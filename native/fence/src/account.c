@@ -27,6 +27,11 @@ static const struct fence_device_limit *limit_of(int card)
     return &fence_state.region.limits->device[card];
 }
 
+static struct fence_slot *fence_own_slot(void)
+{
+    return &usage()->slot[fence_slot(fence_state.process)];
+}
+
 uint64_t account_limit(int card)
 {
     return __atomic_load_n(&limit_of(card)->memory_bytes, __ATOMIC_RELAXED);
@@ -132,6 +137,21 @@ void account_release(int card, uint64_t bytes)
     uint32_t slot = fence_slot(process);
     ledger_lower(&process->held[card], bytes);
     ledger_release(usage(), slot, (uint32_t)card, bytes);
+}
+
+void account_open_imports(int change)
+{
+    atomic_fetch_add(&fence_own_slot()->imports, (uint64_t)(int64_t)change);
+}
+
+void account_unmapped_imports(int change)
+{
+    atomic_fetch_add(&fence_own_slot()->unmapped_imports, (uint64_t)(int64_t)change);
+}
+
+void account_orphan(int card, uint64_t bytes)
+{
+    ledger_orphan(usage(), fence_slot(fence_state.process), (uint32_t)card, bytes);
 }
 
 void account_import(int card, uint64_t bytes)

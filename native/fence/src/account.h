@@ -22,6 +22,12 @@ void account_release(int card, uint64_t bytes);
 
 void account_import(int card, uint64_t bytes);
 void account_unimport(int card, uint64_t bytes);
+
+/* Pieces of other processes' memory that are open here: counted before the driver is asked. `change`: 1 or -1. */
+void account_open_imports(int change);
+void account_unmapped_imports(int change);
+/* Before it is released: bytes that other processes may keep alive. */
+void account_orphan(int card, uint64_t bytes);
 void account_contexts(int card, int change);
 
 /* The share's memory on a card as it is now, and what all its processes use of it; the dead are cleared first. */

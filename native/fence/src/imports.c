@@ -17,18 +17,37 @@ static size_t size_at(CUdeviceptr pointer)
 void imports_freed(CUdeviceptr pointer, CUresult result)
 {
     struct handle handle;
-    if (result == CUDA_SUCCESS && charge_take(HANDLE_IMPORT, pointer, &handle))
-        account_unimport(handle.card, handle.bytes);
+    if (result != CUDA_SUCCESS || !charge_take(HANDLE_IMPORT, pointer, &handle))
+        return;
+    account_unimport(handle.card, handle.bytes);
+    account_open_imports(-1);
+}
+
+static bool begin(void)
+{
+    bool counted = fence_ready() != NULL;
+    if (counted)
+        account_open_imports(1);
+    return counted;
+}
+
+static CUresult forget(bool counted, CUresult result)
+{
+    if (counted)
+        account_open_imports(-1);
+    return result;
 }
 
 /* A handle that is opened again gives the same pointer and counts. */
-static CUresult opened(CUresult result, const CUdeviceptr *pointer)
+static CUresult opened(bool counted, CUresult result, const CUdeviceptr *pointer)
 {
     struct handle handle;
-    int card = result == CUDA_SUCCESS && fence_ready() ? card_of_current() : CARD_NONE;
+    int card = result == CUDA_SUCCESS && counted ? card_of_current() : CARD_NONE;
     if (card < 0)
-        return result;
-    if (!handles_take(HANDLE_IMPORT, *pointer, &handle)) {
+        return forget(counted, result);
+    if (handles_take(HANDLE_IMPORT, *pointer, &handle)) {
+        account_open_imports(-1);
+    } else {
         handle = (struct handle){.key = *pointer, .kind = HANDLE_IMPORT, .card = card, .bytes = size_at(*pointer)};
         account_import(card, handle.bytes);
     }
@@ -41,14 +60,16 @@ CUresult fence_cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle from, uns
 {
     if (!fence_enter())
         return fence_real.cuIpcOpenMemHandle(pointer, from, flags);
-    return fence_leave(opened(fence_real.cuIpcOpenMemHandle(pointer, from, flags), pointer));
+    bool counted = begin();
+    return fence_leave(opened(counted, fence_real.cuIpcOpenMemHandle(pointer, from, flags), pointer));
 }
 
 CUresult fence_cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle from, unsigned int flags)
 {
     if (!fence_enter())
         return fence_real.cuIpcOpenMemHandle_v2(pointer, from, flags);
-    return fence_leave(opened(fence_real.cuIpcOpenMemHandle_v2(pointer, from, flags), pointer));
+    bool counted = begin();
+    return fence_leave(opened(counted, fence_real.cuIpcOpenMemHandle_v2(pointer, from, flags), pointer));
 }
 
 CUresult fence_cuIpcCloseMemHandle(CUdeviceptr pointer)
@@ -59,10 +80,12 @@ CUresult fence_cuIpcCloseMemHandle(CUdeviceptr pointer)
     bool known = charge_take(HANDLE_IMPORT, pointer, &handle);
     CUresult result = fence_real.cuIpcCloseMemHandle(pointer);
     bool last = known && result == CUDA_SUCCESS && --handle.count == 0;
-    if (last)
+    if (last) {
         account_unimport(handle.card, handle.bytes);
-    else if (known)
+        account_open_imports(-1);
+    } else if (known) {
         handles_add(&handle);
+    }
     return fence_leave(result);
 }
 
@@ -71,5 +94,6 @@ CUresult fence_cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool, C
 {
     if (!fence_enter())
         return fence_real.cuMemPoolImportPointer(pointer, pool, from);
-    return fence_leave(opened(fence_real.cuMemPoolImportPointer(pointer, pool, from), pointer));
+    bool counted = begin();
+    return fence_leave(opened(counted, fence_real.cuMemPoolImportPointer(pointer, pool, from), pointer));
 }

@@ -69,6 +69,47 @@ int ledger_take_slot(struct fence_usage *usage, uint32_t slots, uint64_t owner, 
     return -1;
 }
 
+/* What the slots but one have open of other processes' memory. */
+struct imports {
+    uint64_t bytes, pieces, unmapped;
+};
+
+#define NO_SLOT FENCE_MAX_SLOTS
+
+static struct imports imports_beside(const struct fence_usage *usage, uint32_t slot, uint32_t device)
+{
+    struct imports found = {0};
+    uint32_t high = ledger_high_water(usage);
+    for (uint32_t i = 0; i < high; i++) {
+        if (i == slot || !atomic_load(&usage->slot[i].owner))
+            continue;
+        found.pieces = sum(found.pieces, atomic_load(&usage->slot[i].imports));
+        found.unmapped = sum(found.unmapped, atomic_load(&usage->slot[i].unmapped_imports));
+        found.bytes = sum(found.bytes, atomic_load(&usage->slot[i].device[device].imported_bytes));
+    }
+    return found;
+}
+
+void ledger_orphan(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes)
+{
+    if (bytes && imports_beside(usage, slot, device).pieces)
+        atomic_fetch_add(&usage->device[device].orphaned_bytes, bytes);
+}
+
+/* An importer counts its piece before it asks the driver, so none is overlooked while its exporter ends. */
+static uint64_t orphaned(struct fence_usage *usage, uint32_t device)
+{
+    uint64_t bytes = atomic_load(&usage->device[device].orphaned_bytes);
+    if (!bytes)
+        return 0;
+    struct imports open = imports_beside(usage, NO_SLOT, device);
+    if (!open.pieces)
+        atomic_compare_exchange_strong(&usage->device[device].orphaned_bytes, &bytes, 0);
+    if (!open.pieces)
+        return 0;
+    return open.unmapped || bytes < open.bytes ? bytes : open.bytes;
+}
+
 /* Kept for the allocation's totals. A kill between taking and adding loses a figure of what was used, never counts it twice. */
 static void depart(_Atomic uint64_t *total, _Atomic uint64_t *figure)
 {
@@ -98,12 +139,15 @@ bool ledger_clear_slot(struct fence_usage *usage, uint32_t slot, uint64_t seen, 
         return false;
     LEDGER_STEP(4);
     for (uint32_t i = 0; i < FENCE_MAX_DEVICES; i++) {
+        ledger_orphan(usage, slot, i, atomic_load(&dead->device[i].committed_bytes));
         clear_device(&usage->device[i], &dead->device[i]);
         if (i == 0)
             LEDGER_STEP(5);
     }
     atomic_store(&dead->pid_outside, 0);
     atomic_store(&dead->flags, 0);
+    atomic_store(&dead->imports, 0);
+    atomic_store(&dead->unmapped_imports, 0);
     LEDGER_STEP(6);
     atomic_compare_exchange_strong(&dead->owner, &clearing, 0);
     LEDGER_STEP(7);
@@ -132,9 +176,9 @@ struct view {
 
 /* Pending is read before committed: who moves bytes adds to committed first, so bytes on the way are seen once or twice, never
    not at all. */
-static struct view look(const struct fence_usage *usage, uint32_t slot, uint32_t device)
+static struct view look(struct fence_usage *usage, uint32_t slot, uint32_t device)
 {
-    struct view view = {0};
+    struct view view = {.firm = orphaned(usage, device)};
     uint32_t high = ledger_high_water(usage);
     for (uint32_t i = 0; i < high; i++) {
         const struct fence_slot_device *used = &usage->slot[i].device[device];
@@ -221,9 +265,9 @@ void ledger_release(struct fence_usage *usage, uint32_t slot, uint32_t device, u
     LEDGER_STEP(17);
 }
 
-uint64_t ledger_used(const struct fence_usage *usage, uint32_t device)
+uint64_t ledger_used(struct fence_usage *usage, uint32_t device)
 {
-    uint64_t used = 0;
+    uint64_t used = orphaned(usage, device);
     uint32_t high = ledger_high_water(usage);
     for (uint32_t i = 0; i < high; i++) {
         if (!atomic_load(&usage->slot[i].owner))

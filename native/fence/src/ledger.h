@@ -38,12 +38,15 @@ enum ledger_answer ledger_decide(struct fence_usage *usage, uint32_t slot, uint3
 void ledger_commit(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 void ledger_cancel(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 
+/* Bytes of `slot` that others may keep alive: they count for the allocation as long as another process has imports. */
+void ledger_orphan(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
+
 /* Committed bytes that the driver was seen to hold already, or holds no more. Releasing stops at zero. */
 void ledger_charge(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 void ledger_release(struct fence_usage *usage, uint32_t slot, uint32_t device, uint64_t bytes);
 
 /* Bytes charged to all processes of the allocation, pending ones included; saturates, since the region is a claim. */
-uint64_t ledger_used(const struct fence_usage *usage, uint32_t device);
+uint64_t ledger_used(struct fence_usage *usage, uint32_t device);
 
 /* Slots that may be in use, whatever the region says. */
 uint32_t ledger_high_water(const struct fence_usage *usage);

@@ -14,8 +14,17 @@ struct piece {
     int card;
     uint64_t bytes;
     uint64_t references, mappings;
-    bool imported;
+    bool imported, exported, counted_unmapped;
 };
+
+/* An imported handle that is mapped nowhere keeps memory of a size that the driver does not tell. */
+static void count_unmapped(struct piece *piece)
+{
+    bool unmapped = piece->imported && piece->references && !piece->mappings;
+    if (unmapped != piece->counted_unmapped)
+        account_unmapped_imports(unmapped ? 1 : -1);
+    piece->counted_unmapped = unmapped;
+}
 
 /* Held over the driver's calls: an address or handle that is free may be given out again at once. */
 struct vmm {
@@ -41,20 +50,27 @@ static void unlock_vmm(void)
     pthread_mutex_unlock(&atomic_load(&own_vmm)->lock);
 }
 
-static void remember(uint64_t key, int card, uint64_t bytes, bool imported)
+static bool remember(uint64_t key, int card, uint64_t bytes, bool imported)
 {
     struct piece *piece = malloc(sizeof *piece);
     if (!piece)
-        return; /* stays charged */
-    *piece = (struct piece){card, bytes, 1, 0, imported};
+        return false; /* stays charged */
+    *piece = (struct piece){card, bytes, 1, 0, imported, false, false};
+    count_unmapped(piece);
     handles_add(&(struct handle){.key = key, .kind = HANDLE_PHYSICAL, .card = card, .object = piece});
+    return true;
 }
 
 static void let_go(struct piece *piece)
 {
+    count_unmapped(piece);
     if (piece->references || piece->mappings)
         return;
-    if (!piece->imported)
+    if (piece->exported)
+        account_orphan(piece->card, piece->bytes);
+    if (piece->imported)
+        account_open_imports(-1);
+    else
         account_release(piece->card, piece->bytes);
     free(piece);
 }
@@ -100,17 +116,36 @@ CUresult fence_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *key,
     CUmemAllocationProp made;
     if (!fence_enter())
         return fence_real.cuMemImportFromShareableHandle(key, from, type);
+    bool counted = fence_ready() != NULL, kept = false;
+    if (counted)
+        account_open_imports(1);
     CUresult result = fence_real.cuMemImportFromShareableHandle(key, from, type);
-    if (result == CUDA_SUCCESS && fence_ready() && lock_vmm()) {
+    if (result == CUDA_SUCCESS && counted && lock_vmm()) {
         struct piece *known = piece_of(*key);
         int card = fence_real.cuMemGetAllocationPropertiesFromHandle(&made, *key) == CUDA_SUCCESS ? card_of(&made) : CARD_NONE;
         if (known)
             known->references++; /* a driver may give the exporter its own handle again */
         else if (card >= 0)
-            remember(*key, card, 0, true);
+            kept = remember(*key, card, 0, true);
         unlock_vmm();
     }
+    if (counted && !kept)
+        account_open_imports(-1);
     return fence_leave(result);
+}
+
+CUresult fence_cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle key, CUmemAllocationHandleType type,
+                                            unsigned long long flags)
+{
+    if (!fence_enter())
+        return fence_real.cuMemExportToShareableHandle(to, key, type, flags);
+    if (fence_ready() && lock_vmm()) {
+        struct piece *piece = piece_of(key);
+        if (piece && !piece->imported)
+            piece->exported = true; /* before anybody can have it */
+        unlock_vmm();
+    }
+    return fence_leave(fence_real.cuMemExportToShareableHandle(to, key, type, flags));
 }
 
 CUresult fence_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *key, void *address)
@@ -163,6 +198,7 @@ static void mapped(uint64_t address, size_t bytes, CUmemGenericAllocationHandle 
     if (!piece || !handles_add(&mapping))
         return;
     piece->mappings++;
+    count_unmapped(piece);
     if (piece->imported)
         account_import(piece->card, bytes);
 }

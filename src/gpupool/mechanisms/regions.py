@@ -125,7 +125,9 @@ class CSlot(ctypes.LittleEndianStructure):
         ("flags", _u32),
         ("pid_namespace", _u64),
         ("image", _u64),
-        ("reserved", _u64 * 4),
+        ("imports", _u64),
+        ("unmapped_imports", _u64),
+        ("reserved", _u64 * 2),
         ("device", CSlotDevice * MAX_DEVICES),
     )
 
@@ -140,7 +142,8 @@ class CUsageDevice(ctypes.LittleEndianStructure):
         ("departed_throttled_ns", _u64),
         ("departed_launches", _u64),
         ("departed_refusals", _u64),
-        ("reserved", _u64 * 2),
+        ("orphaned_bytes", _u64),
+        ("reserved", _u64 * 1),
     )
 
 

@@ -365,6 +365,19 @@ def test_memory_opened_from_another_process_is_charged_to_its_exporter(house: Ho
     assert house.used(share).reserved_bytes == before == house.truth()
 
 
+def test_memory_whose_exporter_has_ended_counts_until_it_is_closed(house: House, share: Path) -> None:
+    exporter, importer = house.program(share), house.program(share)
+    assert exporter.start() == importer.start() == SUCCESS
+    pointer = made(list(exporter.allocate(600 * MIB)))
+    _, handle = exporter.call("cuIpcGetMemHandle", ("fill", 64), ("u64", pointer))
+    opened = made(importer.call("cuIpcOpenMemHandle_v2", ("out", 0), ("value", handle), ("u32", 1)))
+    exporter.close()
+    assert importer.allocate(ROOM - 500 * MIB)[0] == OUT_OF_MEMORY
+    made(list(importer.allocate(ROOM - 600 * MIB)))
+    assert importer.call("cuIpcCloseMemHandle", ("u64", opened)) == [SUCCESS]
+    made(list(importer.allocate(500 * MIB)))
+
+
 def reentrant_driver(folder: Path) -> Path:
     """A driver whose managed allocation calls its own cuMemAlloc_v2 by name, and is otherwise the simulated one."""
     real, driver = gpupool_native.simgpu_dir() / "libcuda.so.1", folder / "driver" / "libcuda.so.1"

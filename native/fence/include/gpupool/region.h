@@ -149,7 +149,9 @@ struct fence_slot {
     _Atomic uint32_t flags;       /* FENCE_SLOT_* */
     _Atomic uint64_t pid_namespace; /* inode of /proc/PID/ns/pid; the pid means nothing in another. 0: not told yet */
     _Atomic uint64_t image;         /* address of the stack's start (/proc/PID/stat), another after each exec; 0: not told */
-    uint64_t reserved[4];
+    _Atomic uint64_t imports;          /* pieces of memory of other processes that are open here, on all cards */
+    _Atomic uint64_t unmapped_imports; /* of these: handles whose memory is mapped nowhere, so that no size is known */
+    uint64_t reserved[2];
     struct fence_slot_device device[FENCE_MAX_DEVICES];
 };
 
@@ -160,7 +162,10 @@ struct fence_usage_device {
     _Atomic uint64_t charged_ns; /* predicted when submitted, corrected when measured */
     _Atomic uint64_t departed_gpu_ns, departed_wait_ns, departed_throttled_ns; /* sums over the slots cleared so far */
     _Atomic uint64_t departed_launches, departed_refusals;
-    uint64_t reserved[2];
+    /* What processes held that have ended, or gave back, while others had memory of other processes open: some of it may live on.
+       It counts up to what is imported, all of it while there are unmapped imports, and is 0 when nothing is open. */
+    _Atomic uint64_t orphaned_bytes;
+    uint64_t reserved[1];
 };
 
 struct fence_usage {
