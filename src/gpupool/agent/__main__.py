@@ -21,9 +21,11 @@ from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.agent.reconciler import REACTIONS
+from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings, client_settings
 from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.settings import PoolPaths
+from gpupool.base.supervised import register
 from gpupool.client.transport import Api
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import first_available
@@ -97,4 +99,5 @@ def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:
 
 
 if __name__ == "__main__":
+    register.end_process = begin_anew
     sys.exit(main(sys.argv[1:], os.environ))

@@ -37,6 +37,7 @@ from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.instance import claim
 from gpupool.base.settings import PoolPaths
+from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
 from gpupool.model.job_limits import USUAL, JobLimits
@@ -144,7 +145,7 @@ class Agent:
         self._life, self._begun = threading.Lock(), False
         self._cleaned = self._tended = clock()
         self._lock_file = -1
-        self._thread = threading.Thread(target=self._run, name="agent-work", daemon=True)
+        self._thread = SupervisedThread("agent-work", self._run)
 
     def start(self) -> None:
         """Take the state's lock, take up what was left, begin. Raises PoolAlreadyRunning for a second agent.
@@ -172,6 +173,7 @@ class Agent:
     def close(self) -> None:
         """Stop working, without stopping any job: at once, or when a start that is under way has come through."""
         self._closing.set()
+        self._thread.stop()
         with self._life:
             self._reporter.close()
             self.jobs.close()
@@ -194,14 +196,16 @@ class Agent:
 
     def _run(self) -> None:
         api = self._make_api()
-        while not self._closing.is_set():
-            try:
-                self._work(api)
-            except GpupoolError as error:
-                pause = self._backoff.pause()
-                log.warning("no word from the server, again in %.2f s: %s", pause, error)
-                self._closing.wait(pause)
-        api.close()
+        try:
+            while not self._closing.is_set():
+                try:
+                    self._work(api)
+                except GpupoolError as error:
+                    pause = self._backoff.pause()
+                    log.warning("no word from the server, again in %.2f s: %s", pause, error)
+                    self._closing.wait(pause)
+        finally:
+            api.close()
 
     def _work(self, api: Api) -> None:
         """Register, agree on what is held, then do what comes. Raises with the server's first missing answer.
@@ -212,6 +216,7 @@ class Agent:
         self._register(api)
         page = self._poll(api, 0)
         self._backoff.reset()
+        self._thread.well()
         self.jobs.reconcile(page.live or ())
         self._take(page)
         self._reporter.put_ready()

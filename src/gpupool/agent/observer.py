@@ -11,11 +11,13 @@ import pwd
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpupool.agent.fenced import job_sample
 from gpupool.agent.usage import TreeUsage, read_processes, trees
 from gpupool.base.errors import GpupoolError
+from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceUsage, Process
 from gpupool.probes.contract import HealthEvent, Machine, Probe
@@ -52,10 +54,9 @@ class Observer:
         self._closing = self._asked = False
         watched = self._probes.items() if len(self._probes) <= WATCHED_PROBES else ()
         self._asks_health = not watched
-        self._threads = [threading.Thread(target=self._run, name="agent-observer", daemon=True)]
+        self._threads = [SupervisedThread("agent-observer", self._run)]
         self._threads += [
-            threading.Thread(target=self._events, args=(probe,), name=f"agent-health-{name}", daemon=True)
-            for name, probe in watched
+            SupervisedThread(f"agent-health-{name}", partial(self._events, probe)) for name, probe in watched
         ]
 
     def know(self, machines: Mapping[str, Machine]) -> None:

@@ -20,6 +20,7 @@ from gpupool.agent import process_look
 from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, Shrunk, compare, held_on
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
+from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
 from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, check_grants, read_limits, read_usage, write_overhead
@@ -75,7 +76,7 @@ class Reconciler:
         self._unaccounted: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._wake = threading.Condition()
         self._closing = self._busy = False
-        self._thread = threading.Thread(target=self._run, name="agent-reconciler", daemon=True)
+        self._thread = SupervisedThread("agent-reconciler", self._run)
 
     def know(self, machines: Mapping[str, Machine]) -> None:
         """What the last scan found, by node."""

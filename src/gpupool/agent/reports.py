@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
+from gpupool.base.supervised import SupervisedThread
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
 
 BATCH = 1000
@@ -58,7 +59,7 @@ class Reporter:
         self._devices: dict[str, DeviceSample] = {}
         self._jobs: dict[str, JobSample] = {}
         self._ready = self._closing = False
-        self._thread = threading.Thread(target=self._run, name="agent-reports", daemon=True)
+        self._thread = SupervisedThread("agent-reports", self._run)
 
     def start(self) -> None:
         self._thread.start()

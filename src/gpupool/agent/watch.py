@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from gpupool.base.supervised import SupervisedThread
+
 _ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 _IN_CREATE, _IN_ONLYDIR, _IN_NONBLOCK, _IN_CLOEXEC = 0x100, 0x1000000, 0o4000, 0o2000000  # sys/inotify.h
 _EVENT = struct.Struct("iIII")
@@ -36,7 +38,7 @@ class Watch:
         self._closing = False
         self._epoll.register(self._wake, select.EPOLLIN)
         self._epoll.register(self._inotify.fileno(), select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, name="agent-watch", daemon=True)
+        self._thread = SupervisedThread("agent-watch", self._run)
 
     def start(self) -> None:
         self._thread.start()

@@ -1,7 +1,8 @@
 """Leases of attached clients: who keeps asking keeps its share.
 
 They live in memory: while the server is down nobody can renew, so none runs then, and a
-server that starts gives every attached job a fresh one. One timer, set for the next end.
+server that starts gives every attached job a fresh one. So does one that stood still: a
+process that is stopped, or whose machine is too busy to run it, cannot hear anybody either.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from gpupool.base.supervised import SupervisedThread
+
 LEASE_SECONDS = 15.0
+#: The timer looks at least so often while there are leases; so late a look means that the server stood still.
+TICK_SECONDS, LATE_SECONDS = 1.0, 2.0
 
 
 class Leases:
@@ -23,7 +28,8 @@ class Leases:
         self._held: dict[str, int] = {}
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._loop, name="leases", daemon=True)
+        self._next_look: float | None = None
+        self._thread = SupervisedThread("leases", self._loop)
 
     def start(self, jobs: Iterable[str] = ()) -> None:
         for job in jobs:
@@ -33,9 +39,9 @@ class Leases:
     def close(self) -> None:
         with self._changed:
             self._closing = True
+            self._thread.stop()
             self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
     def renew(self, job: str) -> None:
         """The lease now ends LEASE_SECONDS from now."""
@@ -67,22 +73,37 @@ class Leases:
                     self._changed.notify()
 
     def due(self) -> tuple[list[str], float | None]:
-        """Jobs whose lease has ended, taken off the list; and seconds until the next one may end."""
+        """Jobs whose lease has ended, taken off the list; and seconds until the next look, None while nobody leases."""
         now = self._now()
         with self._changed:
+            if self._next_look is not None and now - self._next_look >= LATE_SECONDS:
+                self._until = dict.fromkeys(self._until, now + LEASE_SECONDS)
             free = {job: until for job, until in self._until.items() if job not in self._held}
             ended = [job for job, until in free.items() if until <= now]
             for job in ended:
                 del self._until[job]
-            left = [until for job, until in free.items() if job in self._until]
-        return ended, (min(left) - now if left else None)
+            seconds = min([TICK_SECONDS, *(until - now for job, until in free.items() if job in self._until)])
+            self._next_look = now + seconds if self._until else None
+            return ended, seconds if self._until else None
 
     def _loop(self) -> None:
         while not self._closing:
             ended, seconds = self.due()
             if ended:
-                self._expired(ended)
+                self._end(ended)
                 continue
             with self._changed:
                 if not self._closing:
                     self._changed.wait(seconds)
+            self._thread.well()
+
+    def _end(self, jobs: list[str]) -> None:
+        """Jobs whose end could not be written are due again."""
+        try:
+            self._expired(jobs)
+        except BaseException:
+            with self._changed:
+                for job in jobs:
+                    self._until.setdefault(job, self._now())
+                self._next_look = None
+            raise

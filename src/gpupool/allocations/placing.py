@@ -23,6 +23,7 @@ from gpupool.allocations.pace import Pace
 from gpupool.allocations.planner import BATCH, Planner
 from gpupool.allocations.waiting import Queued
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
+from gpupool.base.supervised import SupervisedThread
 from gpupool.metering.service import Metering
 from gpupool.scheduling.explain import Explanation
 from gpupool.scheduling.guarded import PolicyFault
@@ -77,7 +78,7 @@ class Placer:
         self._look_after = True
         self._stale = 0
         self._fault_told: PolicyFault | None = None
-        self._thread = threading.Thread(target=self._loop, name="placer", daemon=True)
+        self._thread = SupervisedThread("placer", self._loop)
         store.hub.listen(self._listen)
 
     # --- life ----------------------------------------------------------------------------
@@ -99,9 +100,9 @@ class Placer:
 
     def close(self) -> None:
         self._closing = True
+        self._thread.stop()
         self._pace.hurry()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
     def _listen(self, topics: frozenset[Hashable]) -> None:
         self._reload_cards |= "fleet" in topics
@@ -116,8 +117,10 @@ class Placer:
             try:
                 while not self._closing and self.run_once().more:
                     pass
-            except GpupoolError as error:  # a full disk, a locked database: said, and tried at the next event
-                self._on_error(error)
+            except BaseException:
+                self._pace.hurry()  # whoever calls this loop again after a pause need not wait for an event as well
+                raise
+            self._thread.well()
 
     # --- answers -------------------------------------------------------------------------
 
@@ -140,8 +143,15 @@ class Placer:
             people, self._reload_tenants = self._reload_tenants, False
             later, self._reload_reservations = self._reload_reservations, False
             self._look_after |= cards
-            if cards or people or later:
+            if not (cards or people or later):
+                return
+            try:
                 self._reread_parts(cards=cards, people=people, later=later)
+            except BaseException:
+                self._reload_cards |= cards
+                self._reload_tenants |= people
+                self._reload_reservations |= later
+                raise
 
     def _reread_parts(self, *, cards: bool, people: bool, later: bool) -> None:
         # What is noted meanwhile waits: an older view must not cover it.
@@ -278,10 +288,15 @@ class Placer:
         """Jobs on cards that are not well any more leave them, where they asked to start again."""
         looked, self._look_after = self._look_after, False
         names = self._mirror.to_recover() if looked else []
-        if names:
+        if not names:
+            return
+        try:
             with self._store.write() as write:
                 asked = together.send_elsewhere(write, names)
                 write.note(lambda: self._mirror.note_leaving(asked))
+        except BaseException:
+            self._look_after = True
+            raise
 
     def _look_again(self) -> None:
         """Take in what was given back a moment ago; far less than reading all that is known of the cards."""

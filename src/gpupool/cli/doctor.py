@@ -9,15 +9,16 @@ Checks that need the server's or the agent's knowledge come from a running pool,
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import site
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupool import __version__
-from gpupool.base.errors import GpupoolError, PoolNotRunning
+from gpupool.base.errors import GpupoolError, NotFound, PoolNotRunning
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import facts as machine_facts
 from gpupool.cli.interrupt import interrupted_by_sigterm
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 OK, WARN, FAIL = "ok", "warn", "fail"
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 LOW_DISK_BYTES = 1 << 30
+NO_DISK_BYTES = 64 << 20
 OTHER_SHARERS = {
     "nvidia-cuda-mps-control": "an MPS daemon",
     "nvidia-device-plugin": "the NVIDIA device plugin",
@@ -73,6 +75,19 @@ def run(options: argparse.Namespace, context: Context) -> int:
     return 1 if any(check["state"] == FAIL for check in checks) else 0
 
 
+def _no_pool(state_dir: str, error: PoolNotRunning) -> Check:
+    """A pool that was ended has cleared its pid; one that still names it has ended by itself."""
+    try:
+        with open(f"{state_dir}/pool.json", encoding="utf-8") as file:
+            pid = json.load(file).get("pid")
+    except (OSError, ValueError, AttributeError):
+        pid = None
+    if pid is None:
+        return check("pool", OK, error.message, error.hint)
+    said = f"its server (pid {pid}) ended without being told to; running jobs go on, nothing new starts"
+    return check("pool", FAIL, said, "gpupool up -d  takes them up again; server.log says why it ended")
+
+
 def check(name: str, state: str, said: str, following: str = "") -> Check:
     return {"name": name, "state": state, "text": said, "next": following}
 
@@ -98,14 +113,26 @@ def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any
     try:
         pool = context.api.request("GET", "pool", timeout=10)
         nodes = context.api.request("GET", "nodes", query={"limit": 1000}, timeout=10)["items"]
+        own = _own_checks(context)
     except PoolNotRunning as error:
-        return None, [], [check("pool", OK, f"{error.message}", error.hint)]
+        return None, [], [_no_pool(context.state_dir, error)]
     except GpupoolError as error:
         return None, [], [check("pool", FAIL, f"{error.code}: {error.message}", error.hint)]
-    return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint)))
+    return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint), own))
 
 
-def _pool_checks(pool: dict[str, Any], nodes: list[dict[str, Any]], place: str) -> Iterator[Check]:
+def _own_checks(context: Context) -> list[Check]:
+    """What the server finds of itself; an older one is not asked."""
+    try:
+        found = context.api.request("GET", "checks", timeout=10)
+    except NotFound:
+        return []
+    return [check(one["name"], one["state"], one["text"], one["next"]) for one in found]
+
+
+def _pool_checks(
+    pool: dict[str, Any], nodes: list[dict[str, Any]], place: str, own: Sequence[Check] = ()
+) -> Iterator[Check]:
     yield check("pool", OK if pool["ready"] else WARN, f"answers at {place}, pid {pool['pid']}"
                 + ("" if pool["ready"] else ", still taking its jobs back"))  # fmt: skip
     same = pool["version"] == __version__
@@ -117,6 +144,7 @@ def _pool_checks(pool: dict[str, Any], nodes: list[dict[str, Any]], place: str) 
     else:
         yield check("nodes", OK, f"{len(nodes)} ready, {many(pool['devices'], 'card')}")
     yield _policy(pool)
+    yield from own
     if abs(pool["ledger_ahead_seconds"]) > 1:
         yield check("clock", WARN, f"the books run {pool['ledger_ahead_seconds']:.0f} s ahead of the wall clock")
 
@@ -196,8 +224,10 @@ def _disk(state_dir: str) -> Check:
         place = os.path.dirname(place)
     found = os.statvfs(place)
     free = found.f_bavail * found.f_frsize
-    state = OK if free >= LOW_DISK_BYTES else WARN
-    return check("disk", state, f"{free >> 20} MiB free at {place}", "" if state == OK else "make room: logs need it")
+    said = f"{free >> 20} MiB free at {place}"
+    if free < NO_DISK_BYTES:
+        return check("disk", FAIL, said, "free some space: without it no job starts and no log is written")
+    return check("disk", OK, said) if free >= LOW_DISK_BYTES else check("disk", WARN, said, "make room: logs need it")
 
 
 def _sharers(proc: str = "/proc") -> Check:

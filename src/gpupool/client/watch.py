@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import PoolNotRunning, Unavailable
 from gpupool.client.transport import Api
 
 FIRST_PAUSE_SECONDS = 0.1
@@ -27,7 +27,11 @@ def watch(
     the start raises PoolNotRunning.
     """
     wait = FIRST_PAUSE_SECONDS
-    api.request("GET", "/healthz")
+    try:
+        api.request("GET", "/healthz")
+    except Unavailable as error:
+        if isinstance(error, PoolNotRunning):
+            raise  # any other one comes from a pool that is there and not well: it has events all the same
     while True:
         try:
             for event in api.stream("GET", "watch", {"after": after}):

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 HEARTBEAT_SECONDS = 25
 SILENT_AFTER_SECONDS = 3 * HEARTBEAT_SECONDS
 _PATIENCE_NS = SILENT_AFTER_SECONDS * 10**9
+#: A look that comes so late says that the server stood still (SIGSTOP, a suspended machine): it could hear nobody.
+_LATE_NS = 5 * 10**9
 
 
 class Hearing:
@@ -23,6 +25,7 @@ class Hearing:
         self._heard: dict[str, int] = {}  # by agent
         self._awaited: dict[str, int] = {}  # since when each agent's next heartbeat is awaited
         self._silent: set[str] = set()
+        self._next_look_ns: int | None = None
 
     def begin(self, agents: Mapping[str, str], now_ns: int) -> None:
         """A server starts: these agents serve these nodes, and all are awaited."""
@@ -57,10 +60,16 @@ class Hearing:
             return agent in self._silent
 
     def fall_silent(self, now_ns: int) -> tuple[list[str], int]:
-        """Agents that have just missed three heartbeats, and when the next one can have missed them."""
+        """Agents that have just missed three heartbeats, and when the next one can have missed them.
+
+        To be called again at that time. Where that is late by seconds, all agents are awaited anew.
+        """
         with self._lock:
+            if self._next_look_ns is not None and now_ns - self._next_look_ns >= _LATE_NS:
+                self._awaited = dict.fromkeys(self._awaited, now_ns)
             awaited = {agent: at for agent, at in self._awaited.items() if agent not in self._silent}
             overdue = [agent for agent, at in awaited.items() if now_ns - at >= _PATIENCE_NS]
             self._silent.update(overdue)
             due = [at for agent, at in awaited.items() if agent not in self._silent]
-        return overdue, min(due, default=now_ns) + _PATIENCE_NS
+            self._next_look_ns = min(due, default=now_ns) + _PATIENCE_NS
+            return overdue, self._next_look_ns

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from gpupool.base.anew import begin_anew
+from gpupool.base.supervised import register
 from gpupool.host.options import parse
 
 
@@ -22,6 +24,7 @@ def main() -> int:
     from gpupool.host.server_log import set_up
 
     set_up(PoolPaths(options.state_dir).server_log)
+    register.end_process = begin_anew
     return run(options)
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
 from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
+from gpupool.base.supervised import supervised_task
 from gpupool.fleet.tables import nodes
 from gpupool.host.callers import per_caller
 from gpupool.host.cards import Cards, find_cards
@@ -32,6 +34,7 @@ from gpupool.host.state import LAYOUT, Marker, StateDir
 from gpupool.model.job_limits import parse_job_limits
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
+from gpupool.server.checks import restarts_check, space_check
 from gpupool.server.compose import compose
 from gpupool.server.config import ServerConfig, Services
 from gpupool.server.connections import ConnectionLimits, Connections, allow_descriptors
@@ -189,6 +192,8 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     if os.geteuid() != 0:
         limits = limits.within(own_limits())
     services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs), rules=rules, job_limits=limits)
+    services.checks.add("space", space_check(paths.root))
+    services.checks.add("server", restarts_check(wall_ns() / 1e9))
     services.tenancy.bootstrap()
     services.fleet.begin()
     services.allocations.start()
@@ -219,8 +224,9 @@ async def _live(
     def listening(bound: Sequence[Bound]) -> None:
         _event(services, "pool.started", marker.pool_id)
         tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
-        tasks.add(asyncio.create_task(_watch_silence(services)))
-        tasks.add(asyncio.create_task(guard_files(services.store, state.paths.root, stop)))
+        tasks.add(asyncio.create_task(supervised_task("node-silence", partial(_watch_silence, services))))
+        guard = partial(guard_files, services.store, state.paths.root, stop)
+        tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
         gc.collect()
         gc.freeze()
 

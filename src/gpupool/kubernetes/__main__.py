@@ -27,8 +27,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.supervised import register
 from gpupool.client.transport import Api
 from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
@@ -236,4 +238,5 @@ async def _lead(controller: Controller, health: Health) -> None:
 
 
 if __name__ == "__main__":
+    register.end_process = begin_anew
     sys.exit(main(sys.argv[1:], os.environ))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from gpupool.base.errors import GpupoolError
+from gpupool.base.supervised import SupervisedThread
 from gpupool.model.device import Device, DeviceUsage, Health
 from gpupool.probes.contract import HealthEvent, Machine, Probe
 
@@ -30,7 +31,7 @@ class CardHealth:
         self._probe, self._changed = probe, changed
         self._cards = {device.uuid: device for device in machine.devices}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="agent-health", daemon=True)
+        self._thread = SupervisedThread("agent-health", self._run)
 
     def start(self) -> None:
         self._thread.start()

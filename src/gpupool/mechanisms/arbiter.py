@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from gpupool.base.backoff import Backoff
+from gpupool.base.supervised import SupervisedThread
 
 ANSWER_SECONDS: Final = 5.0
 STEADY_SECONDS: Final = 10.0
@@ -41,7 +42,7 @@ class Arbiter:
         self._shares: dict[str, tuple[Path, Path]] = {}
         self._process: subprocess.Popen[str] | None = None
         self._asked: deque[_Asked] = deque()
-        self._thread: threading.Thread | None = None
+        self._thread: SupervisedThread | None = None
         self._closing = threading.Event()
 
     def add(self, allocation: str, share: Path, usage: Path) -> bool:
@@ -56,11 +57,20 @@ class Arbiter:
                 return True
             self._shares[allocation] = (share, usage)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="agent-arbiter", daemon=True)
-                self._thread.start()
-                return True
+                return self._begin_to_run()
             asked = self._say("add", allocation, str(share), str(usage))
         return _is_ok(asked)
+
+    def _begin_to_run(self) -> bool:
+        """Under the lock. A machine that has no thread to give now may have one for the next allocation."""
+        thread = SupervisedThread("agent-arbiter", self._run)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("the arbiter could not be started: %s", error)
+            return False
+        self._thread = thread
+        return True
 
     def changed(self, allocation: str) -> bool:
         """Its limits were written; whether they are in force now."""
@@ -129,6 +139,7 @@ class Arbiter:
             if self._closing.is_set() or not self._shares or self._program is None:
                 self._thread = None
                 return None
+            self._end()  # of a round that failed unexpectedly
             self._process = subprocess.Popen(
                 [self._program],
                 stdin=subprocess.PIPE,

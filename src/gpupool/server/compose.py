@@ -7,11 +7,14 @@ import sqlalchemy as sa
 from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.tables import jobs
+from gpupool.base.health import Checks
+from gpupool.base.supervised import register
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
+from gpupool.server.checks import descriptors_check, threads_check
 from gpupool.server.config import Services
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import Accounts
@@ -32,7 +35,10 @@ def compose(
     fleet = Fleet(store)
     metering = Metering(store)
     allocations = Allocations(store, tenancy, fleet, metering, rules=rules, job_limits=job_limits)
-    return Services(store, tenancy, fleet, metering, allocations, logs)
+    checks = Checks()
+    checks.add("threads", threads_check(register))
+    checks.add("open files", descriptors_check)
+    return Services(store, tenancy, fleet, metering, allocations, logs, checks)
 
 
 def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:

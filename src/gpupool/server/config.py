@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
+from gpupool.base.health import Checks
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.server.connections import PER_SOURCE
@@ -40,3 +41,5 @@ class Services:
     metering: Metering
     allocations: Allocations
     logs: Logs | None = None
+    checks: Checks = field(default_factory=Checks)
+    """What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one."""

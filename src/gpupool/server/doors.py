@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
 from gpupool import __version__
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.tables import jobs
 from gpupool.base.errors import NotLoggedIn
+from gpupool.base.health import Checks
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
@@ -29,16 +32,33 @@ router = APIRouter(tags=["pool"])
 
 
 class HealthOut(Wire):
-    """`ready` once every node has told what became of its jobs."""
+    """`ready` once every node has told what became of its jobs; `well` while no check fails."""
 
     ready: bool
     version: str
+    well: bool = True
+    failing: list[str] = Field(default_factory=list, description="names of the checks that fail now")
+
+
+class CheckOut(Wire):
+    """One thing that was looked at. `next` says what to do about it, where something is to be done."""
+
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    text: str
+    next: str = ""
 
 
 @open_router.get("/healthz")
-def healthz(request: Request) -> HealthOut:
-    """Whether the server answers, and whether it knows what became of every job. Needs no login."""
-    return HealthOut(ready=is_ready(request), version=__version__)
+def healthz(request: Request, response: Response) -> HealthOut:
+    """Whether the server answers, and whether it knows what became of every job. Needs no login.
+
+    503 while a check fails; GET /api/v1/checks says what was found.
+    """
+    checks: Checks = request.app.state.checks
+    failing = checks.failing()
+    response.status_code = 503 if failing else 200
+    return HealthOut(ready=is_ready(request), version=__version__, well=not failing, failing=failing)
 
 
 @open_router.post("/login")
@@ -74,6 +94,16 @@ def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Per
         policy_fault=None if fault is None else f"{fault.sentence}: {fault.error}",
         **counts,
     )
+
+
+@router.get("/checks")
+def get_checks(request: Request, _caller: Annotated[Principal, Depends(require(Permission.READ))]) -> list[CheckOut]:
+    """What the server finds of itself now: each check with its state and what to do next."""
+    checks: Checks = request.app.state.checks
+    return [
+        CheckOut(name=name, state=found.state, text=found.text, next=found.following)
+        for name, found in checks.run().items()
+    ]
 
 
 def is_ready(request: Request) -> bool:

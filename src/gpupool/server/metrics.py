@@ -29,6 +29,8 @@ from prometheus_client.registry import Collector
 
 from gpupool import __version__
 from gpupool.allocations.tables import jobs
+from gpupool.base.health import Checks
+from gpupool.base.supervised import register
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
@@ -100,13 +102,16 @@ _LIVE_JOBS = sa.text("state IN ('pending', 'starting', 'running')")
 def get_metrics(request: Request, _caller: Annotated[Principal, Depends(require(Permission.SCRAPE))]) -> Response:
     """Metrics in Prometheus' text format; for tokens of the role scrape, and for admins."""
     state = request.app.state
-    return build_metrics(state.store, state.fleet, state.metering, state.allocations.capacity())
+    return build_metrics(state.store, state.fleet, state.metering, state.allocations.capacity(), state.checks)
 
 
-def build_metrics(store: Store, fleet: Fleet, metering: Metering, capacity: CapacityOut) -> Response:
+def build_metrics(
+    store: Store, fleet: Fleet, metering: Metering, capacity: CapacityOut, checks: Checks | None = None
+) -> Response:
     """One scrape."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PoolMetrics(store, fleet, metering, capacity))
+    registry.register(HealthMetrics(checks or Checks()))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -200,6 +205,28 @@ class PoolMetrics(Collector):
         for reason, count in counters.decisions.standing().items() if waiting else ():
             why.add_metric([reason], count)
         yield why
+
+
+class HealthMetrics(Collector):
+    """Whether the server's parts work: its threads and tasks, and what its checks find."""
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Failures of supervised threads and tasks, each tried again."
+        failures = CounterMetricFamily("gpupool_thread_failures", text, labels=["thread"])
+        for name, count in sorted(register.failures().items()):
+            failures.add_metric([name], count)
+        yield failures
+        state = GaugeMetricFamily("gpupool_check", "1 for the state that a check found.", labels=["check", "state"])
+        for name, found in self._checks.run().items():
+            for one in ("ok", "warn", "fail"):
+                state.add_metric([name, one], one == found.state)
+        yield state
 
 
 def _capacity(capacity: CapacityOut) -> Iterator[Metric]:

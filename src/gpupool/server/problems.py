@@ -116,7 +116,10 @@ def internal(error: BaseException) -> Response:
     number = secrets.token_hex(4)
     logger.error("defect %s", number, exc_info=error)
     return problem_response(
-        errors.Internal(f"the server failed on this request (defect {number})", hint="gpupool doctor --log shows it")
+        errors.Internal(
+            f"the server failed on this request (defect {number})",
+            hint="the log of the server has it: server.log in its state directory",
+        )
     )
 
 

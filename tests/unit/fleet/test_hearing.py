@@ -37,3 +37,12 @@ def test_a_name_that_is_no_nodes_is_an_agents_own() -> None:
     hearing = Hearing()
     hearing.serves("host", "node-1")
     assert [hearing.agent_of(name) for name in ("node-1", "host", "alone")] == ["host", "host", "alone"]
+
+
+def test_a_server_that_stood_still_awaits_every_agent_anew() -> None:
+    hearing = Hearing()
+    hearing.begin({"node-1": "one"}, 0)
+    assert hearing.fall_silent(0) == ([], PATIENCE_NS)
+    late = PATIENCE_NS + 60 * S
+    assert hearing.fall_silent(late) == ([], late + PATIENCE_NS), "in that minute it could hear nobody"
+    assert hearing.fall_silent(late + PATIENCE_NS)[0] == ["one"]

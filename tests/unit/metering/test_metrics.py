@@ -15,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.mirror import Mirror
+from gpupool.base.health import Checks, well
+from gpupool.base.supervised import register
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.tenant import Permission, Role
 from gpupool.scheduling.snapshot import Expected
@@ -61,7 +63,9 @@ def room_of(pool: Pool) -> CapacityOut:
 
 
 def scraped(pool: Pool) -> str:
-    return bytes(build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool)).body).decode()
+    checks = Checks()
+    checks.add("space", lambda: well("enough"))
+    return bytes(build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool), checks).body).decode()
 
 
 def values(text: str, name: str) -> dict[tuple[str, ...], float]:
@@ -89,6 +93,7 @@ def exercised(pool: Pool) -> str:
     """A scrape of a pool in which everything that is told has happened."""
     counters.decisions.cycle(seconds=0.001, placements=1, rejections=[Rejection("…", Reason.QUOTA)])
     counters.decisions.conflict()
+    register.count_failure("placer")
     counters.decisions.policy_failed("default")
     counters.requests.answered("/api/v1/jobs", "GET", 200, 0.01)
     counters.watch_writes(pool.engine, counters.writes)
@@ -237,6 +242,7 @@ def app_of(pool: Pool, who: Any) -> FastAPI:
 
     app = FastAPI()
     app.state.store, app.state.fleet, app.state.metering = pool.store, pool.fleet, pool.metering
+    app.state.checks = Checks()
     app.state.allocations = SimpleNamespace(capacity=lambda: room_of(pool))
     app.include_router(router)
     app.include_router(below, prefix="/api/v1")

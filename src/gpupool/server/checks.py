@@ -1,0 +1,75 @@
+"""The checks that every server makes of its own process: threads, descriptors, space (docs/decisions/0014).
+
+What the rooms know of themselves they add where they are put together (`compose`). Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from pathlib import Path
+from typing import Final
+
+from gpupool.base.anew import recent
+from gpupool.base.health import Check, Finding, fail, warn, well
+from gpupool.base.supervised import Register
+
+#: Free bytes below which logs and the database are about to stop; the same as `gpupool doctor` uses by itself.
+NO_SPACE_BYTES: Final = 64 << 20
+LOW_SPACE_BYTES: Final = 1 << 30
+#: Parts of the limit on open files.
+_MANY, _MOST = 0.80, 0.95
+SEE_LOG: Final = "see server.log in the state directory"
+
+
+def threads_check(register: Register) -> Check:
+    """Whether every supervised thread and task does its work."""
+
+    def look() -> Finding:
+        troubles = register.troubles()
+        if troubles:
+            return fail("; ".join(f"{one.name} {one.text}" for one in troubles), SEE_LOG)
+        failures = sum(register.failures().values())
+        told = f", {failures} failures since the start" if failures else ""
+        return well(f"{len(register.names())} supervised, all work{told}")
+
+    return look
+
+
+def descriptors_check() -> Finding:
+    """How many files, sockets and pipes this process may still open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError as error:
+        return fail(f"none is left of {limit}: {error}", "raise the limit on open files (ulimit -n) and start anew")
+    said = f"{used} of {limit} open files used"
+    if used >= limit * _MOST:
+        return fail(said, "raise the limit on open files (ulimit -n) and start anew")
+    return warn(said, "raise the limit on open files (ulimit -n)") if used >= limit * _MANY else well(said)
+
+
+def space_check(place: Path) -> Check:
+    """Whether the state directory has room for logs and for the database."""
+
+    def look() -> Finding:
+        free = shutil.disk_usage(place).free
+        said = f"{free >> 20} MiB free at {place}"
+        if free < NO_SPACE_BYTES:
+            return fail(said, "free some space: gpupool stop and gpupool down --purge work without any")
+        return warn(said, "make room: logs need it") if free < LOW_SPACE_BYTES else well(said)
+
+    return look
+
+
+def restarts_check(now: float) -> Check:
+    """Whether this process began anew by itself; `now` is when it began, in seconds since the epoch."""
+    times = len(recent(os.environ, now))
+
+    def look() -> Finding:
+        if times:
+            return warn(f"the server began anew by itself {times} times in the 10 minutes before its start", SEE_LOG)
+        return well("the server has not begun anew by itself")
+
+    return look
