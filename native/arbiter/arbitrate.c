@@ -157,7 +157,10 @@ static void account(struct arb_card *card, uint64_t now)
     int64_t elapsed = now > card->now_ns ? (int64_t)(now - card->now_ns) : 0;
     card->now_ns += (uint64_t)elapsed;
     for (struct arb_member *m = card->members; m; m = m->next) {
-        int64_t used = beyond_prepaid(m, bounded_by_clock(m, m == card->holder, newly_settled(m), elapsed));
+        int64_t settled = newly_settled(m);
+        if (settled > 0 || m->seen.inflight_ns == 0)
+            m->flight_since_ns = card->now_ns;
+        int64_t used = beyond_prepaid(m, bounded_by_clock(m, m == card->holder, settled, elapsed));
         earn(card, m, elapsed);
         pay(card, m, used);
         if (m == card->holder)
@@ -480,6 +483,12 @@ void arb_leave(struct arb_card *card, struct arb_member *member)
             *at = member->next;
             return;
         }
+}
+
+int64_t arb_owns(const struct arb_card *card, const struct arb_member *member)
+{
+    uint64_t flight = member->seen.inflight_ns && member->flight_since_ns ? card->now_ns - member->flight_since_ns : 0;
+    return member->balance_ns - (int64_t)earlier(flight, ARB_FLIGHT_MAX_NS);
 }
 
 void arb_resize(struct arb_member *member, struct arb_limits limits)

@@ -33,6 +33,7 @@
 #define ARB_DEAF_NS 3000000ll       /* a holder that waits and uses nothing so long is stopped: it is left out until it moves */
 #define ARB_DRAIN_NS 1000000000ull   /* longest wait for work that is claimed to be in flight after a lease */
 #define ARB_GAP_NS 500000ll             /* of a lease that may pass unused without being paid for */
+#define ARB_FLIGHT_MAX_NS 60000000000ll /* the longest piece of work that is believed in */
 #define ARB_CLAMP_NS 100000000ll        /* of wall clock that an idle allocation keeps to settle late measurements against */
 
 struct arb_limits {
@@ -63,6 +64,7 @@ struct arb_member {
     bool claiming, busy; /* at the last look: wanted or had something; had something in flight */
     bool deaf; /* in and out: cleared by the caller when it rings, set here when it was given time and did not take it */
     uint64_t deaf_charged_ns;
+    uint64_t flight_since_ns; /* in flight, and nothing of it settled, since then */
     uint32_t nonsense; /* times the claim was impossible and was bounded */
     struct arb_member *next;
 };
@@ -81,6 +83,8 @@ void arb_join(struct arb_card *card, struct arb_member *member, struct arb_limit
 void arb_leave(struct arb_card *card, struct arb_member *member);
 /* Debts and what was saved stay; the new rate holds from now on. */
 void arb_resize(struct arb_member *member, struct arb_limits limits);
+/* What it owns by the arbiter's own clock: the balance, less what is in flight and may be running. For who compares it with the card. */
+int64_t arb_owns(const struct arb_card *card, const struct arb_member *member);
 /* Decides; afterwards every member's `word` holds. Returns when to call again if nothing happens before: ARB_NEVER or later than now. */
 uint64_t arb_run(struct arb_card *card, uint64_t now);
 

@@ -216,7 +216,7 @@ static void show(const struct share *s, uint32_t d)
         processes++;
     report("share\t%s\t%u\t%s\t%u\t%llu\t%llu\t%lld\t%u\t%u\t%s", s->name, d, uuid, seat->member.limits.gpu_milli,
            (unsigned long long)seat->member.seen.charged_ns, (unsigned long long)seat->member.seen.inflight_ns,
-           (long long)seat->member.balance_ns, (uint32_t)seat->member.word.holding, processes,
+           (long long)arb_owns(&seat->card->arb, &seat->member), (uint32_t)seat->member.word.holding, processes,
            s->damaged ? "damaged" : "whole");
 }
 

@@ -1,7 +1,6 @@
 /* What the generated wrappers call around every piece of work for a card. */
 #include "gate.h"
 
-#include "cards.h"
 #include "guard.h"
 #include "real.h"
 #include "state.h"
@@ -14,7 +13,7 @@ struct passage {
     CUevent start;              /* of a synchronous piece that is measured */
 };
 
-#define ENTERED 5 /* the last word: this call came from the program */
+#define ENTERED 6 /* the last word: this call came from the program */
 _Static_assert(sizeof(struct passage) <= ENTERED * sizeof(uint64_t), "the state is too small");
 
 static struct passage *passage_of(struct fence_work *work)
@@ -28,60 +27,43 @@ static uint64_t key_of(const struct fence_work *work)
     return limiter_key(what, work->units);
 }
 
-/* What is captured is not run: its graph is charged when it is launched. In doubt it is captured, since an event in a capture
-   would become part of the program's graph. */
-static bool is_captured(CUstream stream)
+/* The shared entry stands for the stream of whoever holds its lock. */
+static void lock_stream(struct gate_stream *s, CUstream stream)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return fence_real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-static CUevent record(struct gate *g, struct gate_stream *s)
-{
-    CUevent event = harvest_event(&g->harvest, s->context);
-    if (event && fence_real.cuEventRecord(event, s->stream) == CUDA_SUCCESS)
-        return event;
-    return NULL; /* an event that cannot be recorded is of no use: it stays with its context */
-}
-
-void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how)
-{
-    if (how == LIMITER_KEEP)
+    pthread_mutex_lock(&s->lock);
+    if (!s->is_shared)
         return;
-    struct harvest_batch batch = {.start = s->start, .context = s->context, .card = s->card};
-    batch.stream_key = atomic_load_explicit(&s->key, memory_order_relaxed);
-    if (how == LIMITER_CLOSE_TIMED && s->start)
-        batch.end = record(g, s);
-    batch.it = limiter_take(&s->batches);
-    s->start = NULL;
-    harvest_push(g, &batch);
+    s->stream = stream;
+    fence_real.cuStreamGetCtx(stream, &s->context);
 }
 
-static void begin_launch(struct gate *g, struct passage *passage, uint64_t now)
+static void begin_launch(struct gate *g, struct passage *passage, CUstream stream, uint64_t now)
 {
     struct gate_stream *s = passage->stream;
-    pthread_mutex_lock(&s->lock);
+    lock_stream(s, stream);
     s->launched_ns = now;
-    gate_close(g, s, limiter_before(&s->batches, &passage->cost, now));
+    if (!limiter_is_free(&g->card[s->card]) && limiter_needs_query(&s->batches, &passage->cost, now))
+        limiter_note_query(&s->batches, gate_is_busy(g, s), now);
+    gate_close(g, s, limiter_before(&s->batches, &passage->cost, now), now);
     if (limiter_opens(&s->batches))
-        s->start = record(g, s);
+        s->start = gate_record(g, s);
 }
 
-/* The lock is not kept while the program waits for its copy; only one in so many is measured, and every unknown one. */
-static void begin_synchronous(struct gate *g, struct passage *passage, uint64_t now)
+/* The lock is not kept while the program waits for its copy; only one in so many is measured, and every uncertain one. */
+static void begin_synchronous(struct gate *g, struct passage *passage, CUstream stream, uint64_t now)
 {
     struct gate_stream *s = passage->stream;
-    pthread_mutex_lock(&s->lock);
-    gate_close(g, s, limiter_flush(&s->batches, now));
-    if (!passage->cost.known || ++s->batches.batches % LIMITER_SAMPLE_EVERY == 0)
-        passage->start = record(g, s);
+    lock_stream(s, stream);
+    gate_flush(g, s, now);
+    if (!passage->cost.known || passage->cost.uncertain || ++s->batches.batches % LIMITER_SAMPLE_EVERY == 0)
+        passage->start = gate_record(g, s);
     pthread_mutex_unlock(&s->lock);
 }
 
 static void pass(struct gate *g, struct fence_work *work)
 {
     struct passage *passage = passage_of(work);
-    struct gate_stream *s = is_captured(work->stream) ? NULL : gate_find(g, work->stream);
+    struct gate_stream *s = gate_is_captured(g, work->stream) ? NULL : gate_find(g, work->stream);
     struct limiter_card *card = s ? gate_card(g, s->card) : NULL;
     if (!card)
         return;
@@ -89,9 +71,9 @@ static void pass(struct gate *g, struct fence_work *work)
     uint64_t now = gate_wait(g, card, s, s->card, &passage->cost);
     passage->stream = s;
     if (work->synchronous)
-        begin_synchronous(g, passage, now);
+        begin_synchronous(g, passage, work->stream, now);
     else
-        begin_launch(g, passage, now);
+        begin_launch(g, passage, work->stream, now);
 }
 
 /* Which thread is inside: set in begin, taken back in end, so that the driver's own calls pass. */
@@ -109,7 +91,7 @@ static void end_launch(struct gate *g, struct passage *passage, bool made)
 {
     struct gate_stream *s = passage->stream;
     if (made)
-        gate_close(g, s, limiter_after(&s->batches, &passage->cost, s->launched_ns));
+        gate_close(g, s, limiter_after(&s->batches, &passage->cost, s->launched_ns), s->launched_ns);
     else
         limiter_withdraw(&g->card[s->card], passage->cost.predicted_ns);
     bool opened = made && s->batches.open.launches == 1;
@@ -119,20 +101,27 @@ static void end_launch(struct gate *g, struct passage *passage, bool made)
 }
 
 /* It is done when the call returns; what it took is known only where events stand around it. */
-static void end_synchronous(struct gate *g, struct passage *passage, bool made)
+static void end_synchronous(struct gate *g, struct passage *passage, CUstream stream, bool made)
 {
     struct gate_stream *s = passage->stream;
     struct limiter_card *card = &g->card[s->card];
-    uint64_t predicted = passage->cost.predicted_ns;
-    if (!made)
-        limiter_withdraw(card, predicted);
-    else if (!passage->start)
-        limiter_settle(card, predicted, predicted);
-    else {
-        struct harvest_batch batch = {.start = passage->start, .end = record(g, s), .context = s->context, .card = s->card};
-        batch.it = (struct limiter_batch){predicted, passage->cost.key, 0, fence_now_ns(), 1, true, false};
-        harvest_push(g, &batch);
+    const struct limiter_cost *cost = &passage->cost;
+    if (!made) {
+        limiter_withdraw(card, cost->predicted_ns);
+        return;
     }
+    struct limiter_batch it = {.predicted_ns = cost->predicted_ns, .mean_ns = cost->mean_ns, .used_ns = cost->mean_ns,
+                               .key = cost->key, .due_ns = fence_now_ns(), .launches = 1, .single = true};
+    if (!passage->start) {
+        limiter_settle(card, &it, it.mean_ns);
+        return;
+    }
+    struct harvest_batch batch = {.it = it, .start = passage->start, .card = s->card};
+    lock_stream(s, stream);
+    batch.end = gate_record(g, s);
+    batch.context = s->context;
+    pthread_mutex_unlock(&s->lock);
+    harvest_push(g, &batch);
 }
 
 CUresult fence_work_end(struct fence_work *work, CUresult outcome)
@@ -141,7 +130,7 @@ CUresult fence_work_end(struct fence_work *work, CUresult outcome)
     if (!work->state[ENTERED])
         return outcome;
     if (passage->stream && work->synchronous)
-        end_synchronous(gate(), passage, outcome == CUDA_SUCCESS);
+        end_synchronous(gate(), passage, work->stream, outcome == CUDA_SUCCESS);
     else if (passage->stream)
         end_launch(gate(), passage, outcome == CUDA_SUCCESS);
     return fence_leave(outcome);

@@ -6,18 +6,24 @@
 
 #define PROBES 16u
 
-static struct gate *the_gate;
+_Atomic(struct gate *) gate_made;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static pthread_key_t thread_key;
+static bool has_thread_key;
+
+static void thread_ended(void *thread);
 
 static void make(void)
 {
-    the_gate = fence_process_memory(sizeof *the_gate);
+    atomic_store_explicit(&gate_made, fence_process_memory(sizeof(struct gate)), memory_order_release);
+    has_thread_key = !pthread_key_create(&thread_key, thread_ended);
 }
 
-struct gate *gate(void)
+struct gate *gate_make(void)
 {
     pthread_once(&once, make);
-    return the_gate;
+    return atomic_load_explicit(&gate_made, memory_order_acquire);
 }
 
 struct limiter_card *gate_card(struct gate *g, int card)
@@ -54,6 +60,14 @@ static uint32_t place_of(uint64_t key, uint32_t probe)
     return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 40) + probe;
 }
 
+/* Entries of a thread's default streams are given back when it ends. */
+static void take_for_thread(struct gate_stream *s)
+{
+    s->thread = &own_thread;
+    if (has_thread_key)
+        pthread_setspecific(thread_key, &own_thread);
+}
+
 static struct gate_stream *look_up(struct gate *g, uint64_t key)
 {
     for (uint32_t probe = 0; probe < PROBES; probe++) {
@@ -83,12 +97,26 @@ static struct gate_stream *take(struct gate *g, uint64_t key, CUstream stream, C
         s->context = context;
         s->card = card;
         s->start = NULL;
-        s->batches = (struct limiter_stream){0};
+        s->is_origin = false;
+        s->batches = (struct limiter_stream){.card = &g->card[card]};
+        if (stream == CU_STREAM_PER_THREAD)
+            take_for_thread(s);
         atomic_store_explicit(&s->key, key, memory_order_release);
         mark(g, s, true);
         return s;
     }
     return NULL;
+}
+
+/* What all streams of a card share that found no entry. */
+static struct gate_stream *overflow(struct gate *g, int card)
+{
+    struct gate_stream *s = &g->overflow[card];
+    s->card = card;
+    s->is_shared = true;
+    s->batches.alone = true;
+    s->batches.card = &g->card[card];
+    return s;
 }
 
 static struct gate_stream *enter(struct gate *g, uint64_t key, CUstream stream, CUcontext context)
@@ -100,8 +128,20 @@ static struct gate_stream *enter(struct gate *g, uint64_t key, CUstream stream, 
     struct gate_stream *s = look_up(g, key);
     if (!s)
         s = take(g, key, stream, context, card);
+    if (!s)
+        s = overflow(g, card);
     pthread_mutex_unlock(&g->lock);
     return s;
+}
+
+struct gate_stream *gate_known(struct gate *g, CUstream stream)
+{
+    CUcontext context = NULL;
+    CUstream named = stream ? stream : CU_STREAM_LEGACY;
+    bool is_default = named == CU_STREAM_LEGACY || named == CU_STREAM_PER_THREAD;
+    if (is_default && (fence_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context))
+        return NULL;
+    return look_up(g, key_of(named, context));
 }
 
 struct gate_stream *gate_find(struct gate *g, CUstream stream)
@@ -119,15 +159,26 @@ struct gate_stream *gate_find(struct gate *g, CUstream stream)
     return enter(g, key, stream, context);
 }
 
-/* The entry is free again; what is open in it goes to the harvest as predicted. */
+/* The entry is free again. What is open in it is taken for over: no event can be recorded any more. */
 static void leave(struct gate *g, struct gate_stream *s)
 {
+    uint64_t now = fence_now_ns();
     pthread_mutex_lock(&s->lock);
-    if (!limiter_opens(&s->batches))
-        gate_close(g, s, LIMITER_CLOSE_PREDICTED);
+    gate_close(g, s, limiter_flush(&s->batches, false, now), now);
+    gate_origin_ended(g, s);
     mark(g, s, false);
     atomic_store(&s->key, 0);
     pthread_mutex_unlock(&s->lock);
+}
+
+static void thread_ended(void *thread)
+{
+    struct gate *g = gate();
+    for (uint32_t i = 0; g && i < GATE_STREAMS; i++) {
+        struct gate_stream *s = &g->stream[i];
+        if (atomic_load(&s->key) && s->stream == CU_STREAM_PER_THREAD && s->thread == thread)
+            leave(g, s);
+    }
 }
 
 void gate_stream_ended(CUstream stream)

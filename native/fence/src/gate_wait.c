@@ -22,7 +22,8 @@ static void close_open(struct gate *g, struct gate_stream *s)
 {
     if (pthread_mutex_trylock(&s->lock))
         return;
-    gate_close(g, s, limiter_flush(&s->batches, fence_now_ns()));
+    if (!s->is_shared)
+        gate_flush(g, s, fence_now_ns());
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -54,8 +55,10 @@ static uint64_t wait_for(struct limiter_card *card, int index, enum limiter_verd
     return GRANT_WAIT_NS;
 }
 
-static enum limiter_verdict ask(struct limiter_card *card, const struct limiter_cost *cost, uint64_t now)
+static enum limiter_verdict ask(const struct gate *g, struct limiter_card *card, const struct limiter_cost *cost, uint64_t now)
 {
+    if (__builtin_expect(harvest_is_behind(&g->harvest) && !limiter_is_free(card), 0))
+        return LIMITER_WAIT_OWN;
     uint64_t alone = atomic_load_explicit(&card->alone_since_ns, memory_order_relaxed);
     if (alone && atomic_load(&card->grant->beat_ns) > alone)
         limiter_rejoin(card);
@@ -85,7 +88,7 @@ static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct g
     close_open(g, s);
     for (;; now = fence_now_ns()) {
         uint32_t word = atomic_load(&card->grant->word);
-        enum limiter_verdict verdict = ask(card, cost, now);
+        enum limiter_verdict verdict = ask(g, card, cost, now);
         if (verdict == LIMITER_GO)
             break;
         used_up |= is_used_up(card, verdict);
@@ -103,7 +106,7 @@ static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct g
 uint64_t gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost)
 {
     uint64_t now = fence_now_ns();
-    if (__builtin_expect(ask(card, cost, now) == LIMITER_GO, 1))
+    if (__builtin_expect(ask(g, card, cost, now) == LIMITER_GO, 1))
         return now;
     return wait_in_line(g, card, s, index, cost);
 }

@@ -18,7 +18,6 @@
    destroys. The first question comes when the batch is due, the next ones later the longer it takes. */
 #define FIRST_AGAIN_NS 20000ull
 #define LAST_AGAIN_NS 1000000ull
-#define STALE_NS 100000ull /* an open batch that was due so long ago gets no more launches */
 #define NEVER UINT64_MAX
 #define STACK_BYTES (256u << 10)
 
@@ -47,20 +46,22 @@ CUevent harvest_event(struct harvest *h, CUcontext context)
 {
     CUevent event = NULL;
     pthread_mutex_lock(&h->lock);
-    struct harvest_context *c = h->ended ? NULL : context_of(h, context);
+    bool ended = h->ended;
+    struct harvest_context *c = ended ? NULL : context_of(h, context);
     if (c && c->spares)
         event = c->spare[--c->spares];
     pthread_mutex_unlock(&h->lock);
-    if (c && !event && fence_real.cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+    if (!ended && !event && fence_real.cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return NULL;
     return event;
 }
 
+/* `c` NULL: a context beyond those that are remembered, whose events are not kept. */
 static void give_back(struct harvest_context *c, CUevent event)
 {
-    if (!event || event == c->last_end)
+    if (!event || (c && event == c->last_end))
         return;
-    if (c->spares < HARVEST_EVENTS)
+    if (c && c->spares < HARVEST_EVENTS)
         c->spare[c->spares++] = event;
     else
         fence_real.cuEventDestroy_v2(event);
@@ -90,15 +91,19 @@ static uint64_t position(const struct harvest_context *c, CUevent start)
     return (uint64_t)((int64_t)c->position_ns + (int64_t)since);
 }
 
-/* Nanoseconds that the batch had of the card beside all other streams; false: there is no telling. */
+/* Nanoseconds that the batch had of the card beside all other streams of its context, if that is remembered; false: there is no
+   telling. */
 static bool measure(struct harvest_context *c, const struct harvest_batch *batch, uint64_t *alone, uint64_t *used)
 {
     double took;
-    if (!c || !batch->start || !batch->end || !elapsed(batch->start, batch->end, &took) || took < 0)
+    if (!batch->start || !batch->end || !elapsed(batch->start, batch->end, &took) || took < 0)
         return false;
-    uint64_t from = position(c, batch->start);
     *alone = (uint64_t)took;
-    *used = harvest_union_add(&c->busy, from, from + *alone);
+    *used = *alone > batch->it.idle_ns ? *alone - batch->it.idle_ns : 0;
+    if (!c)
+        return true;
+    uint64_t from = position(c, batch->start);
+    *used = harvest_union_use(&c->busy, from, from + *alone, batch->it.idle_ns);
     CUevent before = c->last_end;
     c->last_end = batch->end;
     c->position_ns = from + *alone;
@@ -112,14 +117,12 @@ static void settle(struct gate *g, const struct harvest_batch *batch)
     struct limiter_card *card = &g->card[batch->card];
     uint64_t alone, used;
     if (!measure(c, batch, &alone, &used))
-        used = batch->it.predicted_ns;
-    else if (batch->it.single)
-        limiter_learn(&card->predictions, batch->it.key, alone);
-    if (c) {
-        give_back(c, batch->start);
-        give_back(c, batch->end);
-    }
-    limiter_settle(card, batch->it.predicted_ns, used);
+        used = batch->it.used_ns;
+    else
+        limiter_note_measurement(&card->predictions, &batch->it, alone, used);
+    give_back(c, batch->start);
+    give_back(c, batch->end);
+    limiter_settle(card, &batch->it, used);
     if (atomic_load(&card->slot->waiters))
         syscall(SYS_futex, &card->grant->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -173,11 +176,11 @@ static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t n
 {
     uint64_t due = NEVER;
     if (pthread_mutex_trylock(&s->lock))
-        return now + STALE_NS;
+        return now + LIMITER_STALE_NS;
     if (!limiter_opens(&s->batches))
-        due = s->batches.busy_until_ns + STALE_NS;
+        due = limiter_stale_at(&s->batches);
     if (due <= now) {
-        gate_close(g, s, LIMITER_CLOSE_PREDICTED);
+        gate_flush_stale(g, s, now); /* while a capture is active it is not: the end of the capture rings */
         due = NEVER;
     }
     pthread_mutex_unlock(&s->lock);
@@ -243,7 +246,9 @@ static void *work(void *context)
 {
     struct gate *g = context;
     struct harvest *h = &g->harvest;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* else a capture in global mode forbids us to ask for events */
     fence_inside = 1;
+    fence_real.cuThreadExchangeStreamCaptureMode(&mode);
     prctl(PR_SET_NAME, "gpupool-harvest");
     prctl(PR_SET_TIMERSLACK, 1000ul);
     while (!h->ended) {
@@ -289,19 +294,20 @@ static bool keep(struct gate *g, const struct harvest_batch *batch)
     h->idle_since[batch->card] = 0;
     if (h->ended || h->count == HARVEST_PENDING)
         return false;
-    h->pending[h->count++] = *batch;
+    h->pending[h->count] = *batch;
+    atomic_store_explicit(&h->count, h->count + 1, memory_order_relaxed);
     return true;
 }
 
 /* Settled as predicted; an event may be recorded again before it has happened. */
 static void give_up(struct gate *g, const struct harvest_batch *batch)
 {
-    struct harvest_context *c = g->harvest.ended ? NULL : context_of(&g->harvest, batch->context);
-    if (c) {
+    if (!g->harvest.ended) {
+        struct harvest_context *c = context_of(&g->harvest, batch->context);
         give_back(c, batch->start);
         give_back(c, batch->end);
     }
-    limiter_settle(&g->card[batch->card], batch->it.predicted_ns, batch->it.predicted_ns);
+    limiter_settle(&g->card[batch->card], &batch->it, batch->it.mean_ns);
 }
 
 void harvest_push(struct gate *g, const struct harvest_batch *batch)
@@ -327,7 +333,7 @@ void harvest_context_ending(struct gate *g, CUcontext context)
         else if (batch->end && fence_real.cuEventQuery(batch->end) == CUDA_SUCCESS)
             settle(g, batch);
         else
-            limiter_settle(&g->card[batch->card], batch->it.predicted_ns, batch->it.predicted_ns);
+            limiter_settle(&g->card[batch->card], &batch->it, batch->it.mean_ns);
     }
     h->count = kept;
     for (uint32_t i = 0; i < HARVEST_CONTEXTS; i++)

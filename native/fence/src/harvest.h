@@ -13,6 +13,7 @@
 #include "limiter.h"
 
 #define HARVEST_PENDING 1024u
+#define HARVEST_BACKLOG 256u /* batches that wait to be measured so many before the last: nothing more is admitted to a limited card */
 #define HARVEST_EVENTS 512u
 #define HARVEST_CONTEXTS 32u
 
@@ -44,7 +45,7 @@ struct harvest {
     _Atomic bool ended;
     struct harvest_context context[HARVEST_CONTEXTS];
     struct harvest_batch pending[HARVEST_PENDING];
-    uint32_t count;
+    _Atomic uint32_t count; /* written with the lock */
     uint64_t idle_since[FENCE_MAX_DEVICES]; /* 0: work in flight, or told already */
 };
 
@@ -53,6 +54,12 @@ CUevent harvest_event(struct harvest *h, CUcontext context);
 
 /* Takes over a batch; starts the thread where there is none. Where nothing can be measured it is settled when it is due. */
 void harvest_push(struct gate *g, const struct harvest_batch *batch);
+/* So much waits to be measured that what is launched now might not be. */
+static inline bool harvest_is_behind(const struct harvest *h)
+{
+    return atomic_load_explicit(&h->count, memory_order_relaxed) >= HARVEST_PENDING - HARVEST_BACKLOG;
+}
+
 /* There is something new to look at. */
 void harvest_ring(struct harvest *h);
 void harvest_context_ending(struct gate *g, CUcontext context);

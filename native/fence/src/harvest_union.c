@@ -49,3 +49,12 @@ uint64_t harvest_union_add(struct harvest_union *all, uint64_t from, uint64_t to
     all->count -= last - first - 1;
     return fresh;
 }
+
+uint64_t harvest_union_use(struct harvest_union *all, uint64_t from, uint64_t to, uint64_t idle_ns)
+{
+    uint64_t fresh = harvest_union_add(all, from, to);
+    all->idle_ns += least(idle_ns, to > from ? to - from : 0);
+    uint64_t less = least(fresh, all->idle_ns);
+    all->idle_ns -= less;
+    return fresh - less;
+}

@@ -11,9 +11,12 @@ struct harvest_union {
     struct {
         uint64_t from, to;
     } span[HARVEST_SPANS]; /* disjoint, ascending */
+    uint64_t idle_ns; /* gaps inside of what was added, not subtracted yet */
 };
 
 /* Adds [from, to) and returns how much of it was not there yet. */
 uint64_t harvest_union_add(struct harvest_union *all, uint64_t from, uint64_t to);
+/* The same less `idle_ns` of gaps inside. A gap that lies in what another interval added before is subtracted from later ones. */
+uint64_t harvest_union_use(struct harvest_union *all, uint64_t from, uint64_t to, uint64_t idle_ns);
 
 #endif

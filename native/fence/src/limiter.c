@@ -69,16 +69,10 @@ static enum limiter_verdict fits(const struct leave *leave, const struct limiter
     return known_to_fit ? LIMITER_GO : LIMITER_WAIT_OWN;
 }
 
-static void count(struct limiter_card *card)
-{
-    atomic_fetch_add_explicit(&card->slot->launches, 1, RELAXED);
-}
-
 static enum limiter_verdict admit_free(struct limiter_card *card, const struct limiter_cost *cost)
 {
     atomic_fetch_add_explicit(&card->slot->inflight_ns, cost->predicted_ns, RELAXED);
     atomic_fetch_add_explicit(&card->usage->charged_ns, cost->predicted_ns, RELAXED);
-    count(card);
     return LIMITER_GO;
 }
 
@@ -90,10 +84,8 @@ enum limiter_verdict limiter_admit(struct limiter_card *card, const struct limit
     uint64_t before = atomic_fetch_add_explicit(&card->slot->inflight_ns, cost->predicted_ns, RELAXED);
     enum limiter_verdict verdict = fits(&leave, cost, before, now);
     if (verdict == LIMITER_GO) {
-        if (atomic_fetch_add_explicit(&card->usage->charged_ns, cost->predicted_ns, RELAXED) < leave.granted_ns) {
-            count(card);
+        if (atomic_fetch_add_explicit(&card->usage->charged_ns, cost->predicted_ns, RELAXED) < leave.granted_ns)
             return LIMITER_GO;
-        }
         lower(&card->usage->charged_ns, cost->predicted_ns);
         verdict = LIMITER_WAIT_GRANT;
     }
@@ -105,18 +97,19 @@ void limiter_withdraw(struct limiter_card *card, uint64_t predicted_ns)
 {
     lower(&card->usage->charged_ns, predicted_ns);
     lower(&card->slot->inflight_ns, predicted_ns);
-    lower(&card->slot->launches, 1);
 }
 
 /* The charge is corrected before the work is no longer in flight: what the arbiter takes for settled, charged less in
    flight, is too small for a moment and never too large. */
-void limiter_settle(struct limiter_card *card, uint64_t predicted_ns, uint64_t used_ns)
+void limiter_settle(struct limiter_card *card, const struct limiter_batch *batch, uint64_t used_ns)
 {
+    uint64_t predicted_ns = batch->predicted_ns;
     if (used_ns > predicted_ns)
         atomic_fetch_add_explicit(&card->usage->charged_ns, used_ns - predicted_ns, RELAXED);
     else if (used_ns < predicted_ns)
         lower(&card->usage->charged_ns, predicted_ns - used_ns);
     atomic_fetch_add_explicit(&card->slot->gpu_ns, used_ns, RELAXED);
+    atomic_fetch_add_explicit(&card->slot->launches, batch->launches, RELAXED);
     lower(&card->slot->inflight_ns, predicted_ns);
 }
 

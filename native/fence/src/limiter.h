@@ -1,11 +1,13 @@
 /* Time of a shared card, as one process of an allocation sees it. Pure: no CUDA type, no clock, no system call; what is
    shared is reached through the region's structs.
 
-   Work is charged when it is submitted, by a prediction, and corrected when it was measured. Measuring costs two event
-   records, so launches are gathered in batches per stream: one pair around milliseconds of short kernels, one pair for
-   each long or unknown kernel. A prediction is learnt only from batches of a single launch that had an event directly before it, so
-   that a gap in which the host was slow is never taken for a kernel. A batch in which the stream is predicted to have run
-   dry is charged what its launches are predicted to cost, not the time between its events.
+   Work is charged when it is submitted, by what it may take, and settled by what events measured. Measuring costs two event
+   records, so launches are gathered in batches per stream: one pair around half a millisecond of launching, one pair for
+   each long, unknown or uncertain kernel. What a batch used is the time between its events, less the gaps in which no stream
+   of the process had anything to do. A gap is never concluded from a prediction alone where it matters: the driver is asked, at
+   most every LIMITER_QUERY_NS, whether the stream is really idle. Who waits for the card, and the harvest thread for who does not,
+   closes a batch behind its last launch while that still runs; what was found idle already ran at most that long.
+   Predictions (a mean, and how far off it was) decide what may be in flight and when to close, never what was used.
 
    Without a measurement everything is charged as predicted and an unknown launch as LIMITER_UNKNOWN_NS: too much
    rather than nothing. */
@@ -20,9 +22,15 @@
 #define LIMITER_UNKNOWN_NS 2000000ull     /* charged for what was never measured; nothing else may be in flight then */
 #define LIMITER_LONG_NS 500000ull         /* a launch predicted longer has a pair of events of its own */
 #define LIMITER_BATCH_NS 2000000ull       /* predicted length at which a batch is closed */
-#define LIMITER_BATCH_WALL_NS 500000ull   /* the same for one with gaps, by the clock */
+#define LIMITER_BATCH_WALL_NS 500000ull   /* the same by the clock */
 #define LIMITER_BATCH_LAUNCHES 1024u
-#define LIMITER_SAMPLE_EVERY 16u          /* one batch in so many is a single launch, to keep learning */
+#define LIMITER_SAMPLE_EVERY 16u          /* one batch in so many, drawn, is a single launch, to keep learning */
+#define LIMITER_QUERY_NS 25000ull           /* a stream with uncertain work is asked whether it is busy no more often */
+#define LIMITER_QUERY_CERTAIN_NS 50000ull     /* the same for one whose work always took as long */
+#define LIMITER_DOUBT_NS 100000ull        /* what may take longer and is uncertain has its own events if its stream was idle */
+#define LIMITER_WAKE_NS 50000ull          /* what a wait of the host may take beyond the work it waits for */
+#define LIMITER_STALE_NS 100000ull        /* a batch that should be over so long, and got no launch, is closed */
+#define LIMITER_STALE_DOUBT_NS 50000ull   /* the same, since its last launch, for one that is uncertain */
 #define LIMITER_LONGEST_NS 60000000000ull /* a prediction is never longer */
 #define LIMITER_LINGER_NS 200000ull       /* idle so long while others wait: say so */
 #define LIMITER_RING_NS 500000ull         /* a process rings no more often: its threads may wait and go on many times between */
@@ -39,8 +47,10 @@ struct limiter_predictions {
 };
 
 struct limiter_cost {
-    uint64_t key, predicted_ns;
-    bool known;
+    uint64_t key;
+    uint64_t predicted_ns; /* what it may take: charged until it was measured */
+    uint64_t mean_ns;      /* what it takes on average */
+    bool known, uncertain;
 };
 
 /* What a launch of `what` (a function, a graph, a kind of copy) with `size` blocks or bytes is remembered under: sizes within
@@ -48,9 +58,21 @@ struct limiter_cost {
 uint64_t limiter_key(uint64_t what, uint64_t size);
 struct limiter_cost limiter_predict(const struct limiter_predictions *predictions, uint64_t key);
 void limiter_learn(struct limiter_predictions *predictions, uint64_t key, uint64_t measured_ns);
+/* It took far longer than predicted and was not alone between its events: not its length is known, only that it is uncertain. */
+void limiter_doubt(struct limiter_predictions *predictions, uint64_t key, uint64_t off_ns);
 void limiter_forget(struct limiter_predictions *predictions, uint64_t key);
 
 /* --- admission --- */
+
+/* Launches of one stream that are charged and settled together. */
+struct limiter_batch {
+    uint64_t predicted_ns, mean_ns, key, opened_ns;
+    uint64_t due_ns;  /* when it is expected to be done */
+    uint64_t idle_ns; /* no stream of the process had anything to do for so long in between */
+    uint64_t used_ns; /* closed without an end event: what it used, as far as can be told */
+    uint32_t launches;
+    bool single, uncertain; /* single: learn its key */
+};
 
 struct limiter_card {
     const struct fence_device_limit *limit;
@@ -60,6 +82,10 @@ struct limiter_card {
     _Atomic uint64_t alone_since_ns;  /* 0: there is an arbiter; else the static duty cycle holds since then */
     _Atomic uint64_t alone_charged_ns;
     _Atomic uint64_t rang_ns; /* when the doorbell was last rung */
+    /* When everything that this process launched is expected to be done, one after another; and the stream that launched all of it
+       since the card was idle, NULL: several. Written without a lock: a lost update moves one gap of one batch. */
+    _Atomic uint64_t busy_until_ns;
+    _Atomic(const void *) busy_with;
     struct limiter_predictions predictions;
 };
 
@@ -79,8 +105,8 @@ static inline bool limiter_is_free(const struct limiter_card *card)
 enum limiter_verdict limiter_admit(struct limiter_card *card, const struct limiter_cost *cost, uint64_t now);
 /* The launch failed: it never was. */
 void limiter_withdraw(struct limiter_card *card, uint64_t predicted_ns);
-/* Work charged `predicted_ns` is done and used `used_ns` of the card. */
-void limiter_settle(struct limiter_card *card, uint64_t predicted_ns, uint64_t used_ns);
+/* The batch's work is done and used `used_ns` of the card. */
+void limiter_settle(struct limiter_card *card, const struct limiter_batch *batch, uint64_t used_ns);
 
 /* Who waits for a grant asks this: 0 is "ring now" (taken by one thread), else when to ask again. */
 uint64_t limiter_ring_at(struct limiter_card *card, uint64_t now);
@@ -98,32 +124,42 @@ uint64_t limiter_static_next(const struct limiter_card *card, uint64_t now);
 
 /* --- batches: the caller serialises calls on one stream --- */
 
-struct limiter_batch {
-    uint64_t predicted_ns, key, opened_ns;
-    uint64_t due_ns; /* when it is predicted to be done */
-    uint32_t launches;
-    bool single, gap; /* single: learn its key. gap: the stream ran dry in between */
-};
-
 struct limiter_stream {
-    uint64_t busy_until_ns;
+    struct limiter_card *card;
+    uint64_t busy_until_ns, asked_ns, launched_ns;
     uint32_t batches;
+    bool alone; /* every launch has events of its own */
     struct limiter_batch open; /* launches == 0: none */
 };
 
 enum limiter_close {
     LIMITER_KEEP,
     LIMITER_CLOSE_TIMED,    /* record an end event now; it will be measured */
-    LIMITER_CLOSE_PREDICTED /* no event: settled as predicted when due */
+    LIMITER_CLOSE_IDLE      /* no event: all of it is over, settled by used_ns */
 };
+
+/* Whether the driver is to be asked now if the stream is still busy; the answer goes to limiter_note_query(). */
+bool limiter_needs_query(const struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
+void limiter_note_query(struct limiter_stream *stream, bool busy, uint64_t now);
 
 /* Before a launch: what to do with the batch that is open. Closing takes it by limiter_take(). */
 enum limiter_close limiter_before(const struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
 /* The launch was made. True before it, from limiter_opens(): a start event had to be recorded. */
 bool limiter_opens(const struct limiter_stream *stream);
 enum limiter_close limiter_after(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
-/* Nothing more is launched for now: the host waits, or the stream was not used since its work was due. */
-enum limiter_close limiter_flush(const struct limiter_stream *stream, uint64_t now);
-struct limiter_batch limiter_take(struct limiter_stream *stream);
+/* Nothing more is launched for now: the host waits, or nothing came for long. `busy`: the driver says so. */
+enum limiter_close limiter_flush(struct limiter_stream *stream, bool busy, uint64_t now);
+/* The host is about to wait for the stream: whether what is open is to be flushed. What is short and certain is left open, and
+   the wait itself bounds it: limiter_note_wait() returns how far it was off. */
+bool limiter_flushes_before_wait(const struct limiter_stream *stream, uint64_t now);
+uint64_t limiter_note_wait(struct limiter_stream *stream, uint64_t since, uint64_t now);
+/* Nothing of this process is left to do on the card. */
+void limiter_note_all_idle(struct limiter_card *card, uint64_t now);
+/* When an open batch that gets no launch is to be flushed. */
+uint64_t limiter_stale_at(const struct limiter_stream *stream);
+struct limiter_batch limiter_take(struct limiter_stream *stream, uint64_t now);
+/* Learns from a measured batch: `alone_ns` between its events, `used_ns` of the card beside what ran at the same time. */
+void limiter_note_measurement(struct limiter_predictions *predictions, const struct limiter_batch *batch, uint64_t alone_ns,
+                              uint64_t used_ns);
 
 #endif

@@ -1,4 +1,5 @@
 /* The calls that make memory pools, allocate from them and wait for them. */
+#include "gate.h"
 #include "account.h"
 #include "cards.h"
 #include "charge.h"
@@ -246,22 +247,46 @@ static CUresult waited(CUresult result)
     return fence_leave(result);
 }
 
+/* Around the wait: what is open is measured to its end, or bounded by the wait. */
+static uint64_t begins(const CUstream *stream)
+{
+    if (!fence_enter())
+        return 0;
+    uint64_t since = gate_wait_begins(stream);
+    fence_leave(CUDA_SUCCESS);
+    return since;
+}
+
+static CUresult ends(const CUstream *stream, uint64_t since, CUresult result)
+{
+    if (since && result == CUDA_SUCCESS && fence_enter()) {
+        gate_wait_ends(stream, since);
+        fence_leave(result);
+    }
+    return waited(result);
+}
+
 CUresult fence_cuCtxSynchronize(void)
 {
-    return waited(fence_real.cuCtxSynchronize());
+    uint64_t since = begins(NULL);
+    return ends(NULL, since, fence_real.cuCtxSynchronize());
 }
 
 CUresult fence_cuCtxSynchronize_v2(CUcontext context)
 {
+    begins(NULL);
     return waited(fence_real.cuCtxSynchronize_v2(context));
 }
 
+/* Which stream it is in nobody says, so nothing is known to be over afterwards. */
 CUresult fence_cuEventSynchronize(CUevent event)
 {
+    begins(NULL);
     return waited(fence_real.cuEventSynchronize(event));
 }
 
 CUresult fence_on_cuStreamSynchronize(fence_cuStreamSynchronize_function *real, CUstream stream)
 {
-    return waited(real(stream));
+    uint64_t since = begins(&stream);
+    return ends(&stream, since, real(stream));
 }

@@ -8,8 +8,10 @@
      at MS kill NAME | stop NAME MS | arbiter off|on | milli NAME N | begin NAME | end NAME | lie NAME N (see `enum lie`)
      run MS
 
-   Work, repeated for ever: kDURATION kernel, gDURATION graph, hDURATION host does something else, s waits for the stream, tN goes on in
-   stream N; *N repeats. Durations take us or ms; each launch varies by `jitter` permille (tenant option, default 100). */
+   Work, repeated for ever: kDURATION kernel, gDURATION graph, hDURATION host does something else, s waits for the stream, tN goes on
+   in stream N; v one kernel whose every launch has another length under one key (options `lengths` and `draw` of the tenant); p waits
+   for the stream as a program does that looks at its own flag in memory: the fence does not see it. *N repeats. Durations take us or
+   ms; each launch varies by `jitter` permille (tenant option, default 100). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -22,9 +24,12 @@
 #include "harvest_union.h"
 #include "limiter.h"
 
-enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LIAR_RINGS_NS = 100000 };
+enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000 };
 
-enum op_kind { OP_KERNEL, OP_GRAPH, OP_HOST, OP_SYNC, OP_STREAM };
+enum op_kind { OP_KERNEL, OP_GRAPH, OP_HOST, OP_SYNC, OP_STREAM, OP_VARIED, OP_POLL };
+
+/* Which of a tenant's lengths a launch of `v` takes: in turn; any; anywhere between the two; the one that was not predicted. */
+enum draw { DRAW_CYCLE, DRAW_ANY, DRAW_BETWEEN, DRAW_CONTRARY };
 
 struct op {
     enum op_kind kind;
@@ -41,7 +46,9 @@ struct tenant {
     struct fence_usage_device usage;
     struct arb_member member;
     struct op op[OPS];
-    uint32_t ops, processes, jitter;
+    uint32_t ops, processes, jitter, lengths;
+    uint64_t length[LENGTHS];
+    enum draw draw;
     uint64_t start_ns, gone_ns; /* gone_ns: used by contexts that are destroyed */
     bool joined, paused;
     enum lie lies; /* what the arbiter reads of it is nonsense, and it rings all the time */
@@ -70,8 +77,9 @@ struct process {
     int spare[FIFO], spares;
     int context;
     enum state state;
-    uint32_t at, repeated, current;
-    uint64_t blocked_ns, idle_since, stopped_until, serial;
+    uint32_t at, repeated, current, drawn;
+    uint64_t next_length; /* of the launch to come; 0: not drawn */
+    uint64_t blocked_ns, idle_since, stopped_until, serial, waits_since;
     bool step_pending, rang;
 };
 
@@ -98,8 +106,9 @@ static struct order orders[ORDERS];
 static struct arb_card arbiter;
 static bool arbiter_off;
 static uint64_t now, end_ns, arbiter_serial, events_made, random_state = 88172645463325252ull;
-static uint64_t slice_us = 2000, switch_us, launch_ns = 4000, event_ns = 1000, harvest_us = 30, message_us = 30, wake_us = 40, death_us = 1000;
-static uint64_t messages, arbitrations, records, launches;
+static uint64_t slice_us = 2000, switch_us, launch_ns = 4000, event_ns = 1000, harvest_us = 30, message_us = 30, wake_us = 40, death_us = 1000,
+                query_ns = 300;
+static uint64_t messages, arbitrations, records, queries, launches;
 
 static void fail(const char *what, const char *text)
 {
@@ -304,39 +313,52 @@ static void close_batch(struct process *p, uint32_t stream, enum limiter_close h
     struct batch *b = &p->fifo[p->tail++ % FIFO];
     if (p->tail - p->head > FIFO)
         fail("fifo", "full");
-    *b = (struct batch){.it = limiter_take(&p->stream[stream]), .timed = how == LIMITER_CLOSE_TIMED, .stream = stream};
+    *b = (struct batch){.it = limiter_take(&p->stream[stream], now), .timed = how == LIMITER_CLOSE_TIMED, .stream = stream};
     b->start = p->start_event[stream];
     b->end = event_of(p);
     if (b->timed)
         b->done = record(p, stream, b->end);
     else
-        schedule(b->it.due_ns, EV_HARVEST, p, p->tail - 1);
+        schedule(now + harvest_us * 1000, EV_HARVEST, p, p->tail - 1);
+}
+
+/* As cuStreamQuery answers. */
+static bool is_busy(const struct process *p, uint32_t stream)
+{
+    const struct engine_stream *queue = &engine->context[p->context].stream[p->engine_stream[stream]];
+    queries++;
+    return queue->submitted != queue->completed;
+}
+
+static void flush(struct process *p, uint32_t stream)
+{
+    if (!limiter_opens(&p->stream[stream]))
+        close_batch(p, stream, limiter_flush(&p->stream[stream], is_busy(p, stream), now));
 }
 
 static void flush_all(struct process *p)
 {
     for (uint32_t s = 0; s < STREAMS; s++)
-        close_batch(p, s, limiter_flush(&p->stream[s], now));
+        flush(p, s);
 }
 
 static void settle(struct process *p, struct batch *b)
 {
-    uint64_t used = b->it.predicted_ns;
+    uint64_t used = b->it.used_ns;
     if (b->timed) {
         uint64_t from = engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->start);
         uint64_t to = engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->end);
-        used = harvest_union_add(&p->busy, from, to);
-        if (b->it.single)
-            limiter_learn(&p->card.predictions, b->it.key, to - from);
+        used = harvest_union_use(&p->busy, from, to, b->it.idle_ns);
+        limiter_note_measurement(&p->card.predictions, &b->it, to - from, used);
     }
     p->spare[p->spares++] = b->start;
     p->spare[p->spares++] = b->end;
-    limiter_settle(&p->card, b->it.predicted_ns, used);
+    limiter_settle(&p->card, &b->it, used);
 }
 
 static bool is_over(const struct batch *b)
 {
-    return b->timed ? engine_done(engine, &b->done) : now >= b->it.due_ns;
+    return !b->timed || engine_done(engine, &b->done);
 }
 
 static void tell_when_idle(struct process *p)
@@ -387,8 +409,25 @@ static uint64_t varied(const struct tenant *t, uint64_t ns)
     return spread ? (uint64_t)((int64_t)ns - spread + (int64_t)(drawn % (uint64_t)(2 * spread + 1))) : ns;
 }
 
+static uint64_t draw(struct process *p, uint64_t predicted)
+{
+    const struct tenant *t = p->tenant;
+    switch (t->draw) {
+    case DRAW_ANY:
+        return t->length[chance() % t->lengths];
+    case DRAW_BETWEEN:
+        return t->length[0] + chance() % (t->length[1] - t->length[0] + 1);
+    case DRAW_CONTRARY:
+        return predicted < (t->length[0] + t->length[1]) / 2 ? t->length[1] : t->length[0];
+    case DRAW_CYCLE:
+        break;
+    }
+    return t->length[p->drawn++ % t->lengths];
+}
+
 static void next_op(struct process *p)
 {
+    p->next_length = 0;
     if (++p->repeated < p->tenant->op[p->at].times)
         return;
     p->repeated = 0;
@@ -431,22 +470,25 @@ static void come_back(struct process *p)
 static void submit(struct process *p, const struct op *op, const struct limiter_cost *cost)
 {
     struct limiter_stream *stream = &p->stream[p->current];
-    uint64_t before = records;
+    uint64_t before = records, asked = queries;
+    if (limiter_needs_query(stream, cost, now))
+        limiter_note_query(stream, is_busy(p, p->current), now);
     close_batch(p, p->current, limiter_before(stream, cost, now));
     if (limiter_opens(stream)) {
         p->start_event[p->current] = event_of(p);
         record(p, p->current, p->start_event[p->current]);
     }
     struct engine_work work = {.kind = op->kind == OP_GRAPH ? ENGINE_GRAPH : ENGINE_KERNEL,
-                               .duration_ns = varied(p->tenant, op->ns), .launches = 1};
+                               .duration_ns = op->kind == OP_VARIED ? p->next_length : varied(p->tenant, op->ns),
+                               .launches = 1};
     if (engine_submit(engine, (uint32_t)p->context, (uint32_t)p->engine_stream[p->current], &work, now, NULL))
         fail("engine_submit", "a kernel was refused");
     launches++;
     close_batch(p, p->current, limiter_after(stream, cost, now));
     if (!limiter_opens(stream))
-        schedule(stream->busy_until_ns + 100000, EV_TAIL, p, p->current);
+        schedule(limiter_stale_at(stream) + harvest_us * 1000, EV_TAIL, p, p->current);
     next_op(p);
-    step_at(p, now + launch_ns + (records - before) * event_ns);
+    step_at(p, now + launch_ns + (records - before) * event_ns + (queries - asked) * query_ns);
 }
 
 static void launch(struct process *p, const struct op *op)
@@ -456,7 +498,10 @@ static void launch(struct process *p, const struct op *op)
         step_at(p, now + 50000); /* the driver would block here */
         return;
     }
-    struct limiter_cost cost = limiter_predict(&p->card.predictions, limiter_key(p->at + 1, op->ns));
+    uint64_t what = op->kind == OP_VARIED ? OPS + 1 : p->at + 1; /* one kernel wherever it stands in the work */
+    struct limiter_cost cost = limiter_predict(&p->card.predictions, limiter_key(what, 1));
+    if (op->kind == OP_VARIED && !p->next_length)
+        p->next_length = draw(p, cost.predicted_ns);
     if (p->state == BLOCKED)
         come_back(p);
     enum limiter_verdict verdict = limiter_admit(&p->card, &cost, now);
@@ -472,10 +517,24 @@ static void launch(struct process *p, const struct op *op)
     submit(p, op, &cost);
 }
 
+static void after_wait(struct process *p)
+{
+    for (uint32_t s = 0; p->waits_since && s < STREAMS; s++) {
+        uint64_t off = limiter_note_wait(&p->stream[s], p->waits_since, now);
+        if (off)
+            limiter_doubt(&p->card.predictions, p->stream[s].open.key, off);
+    }
+    if (p->waits_since)
+        limiter_note_all_idle(&p->card, now);
+    p->waits_since = 0;
+}
+
 static void step(struct process *p)
 {
     const struct op *op = &p->tenant->op[p->at];
     p->step_pending = false;
+    if (p->state == RUNNING)
+        after_wait(p);
     if (p->state == DEAD || p->state == SYNCING)
         return;
     if (p->tenant->paused) { /* its thread waits for something else now */
@@ -490,6 +549,7 @@ static void step(struct process *p)
     switch (op->kind) {
     case OP_KERNEL:
     case OP_GRAPH:
+    case OP_VARIED:
         launch(p, op);
         return;
     case OP_HOST:
@@ -502,7 +562,12 @@ static void step(struct process *p)
         step_at(p, now);
         return;
     case OP_SYNC:
-        flush_all(p);
+        p->waits_since = now;
+        for (uint32_t s = 0; s < STREAMS; s++)
+            if (limiter_flushes_before_wait(&p->stream[s], now))
+                flush(p, s);
+        /* fall through */
+    case OP_POLL:
         next_op(p);
         p->state = SYNCING;
         notice(p);
@@ -523,6 +588,8 @@ static void begin(struct process *p)
     p->card.grant = &p->tenant->grant;
     p->card.usage = &p->tenant->usage;
     p->card.slot = &p->slot;
+    for (uint32_t s = 0; s < STREAMS; s++)
+        p->stream[s].card = &p->card;
     p->state = RUNNING;
     step_at(p, now);
 }
@@ -582,12 +649,16 @@ static uint64_t used_by(const struct tenant *t)
 }
 
 static uint64_t *samples;
+static int64_t *balances; /* what the arbiter holds each tenant to own, or to owe */
 static uint32_t sample_count;
 
 static void sample(void)
 {
     for (uint32_t i = 0; i < tenant_count; i++)
+    {
         samples[sample_count * tenant_count + i] = used_by(&tenants[i]);
+        balances[sample_count * tenant_count + i] = arb_owns(&arbiter, &tenants[i].member);
+    }
     sample_count++;
     schedule(now + SAMPLE_MS * 1000000ull, EV_SAMPLE, NULL, 0);
 }
@@ -596,9 +667,8 @@ static void sample(void)
 static void tail(struct process *p, uint32_t stream)
 {
     struct limiter_stream *s = &p->stream[stream];
-    if (p->state == DEAD || limiter_opens(s) || now < s->busy_until_ns + 100000)
-        return;
-    close_batch(p, stream, LIMITER_CLOSE_PREDICTED);
+    if (p->state != DEAD && !limiter_opens(s) && now >= limiter_stale_at(s))
+        flush(p, stream);
 }
 
 static void handle(const struct event *e)
@@ -675,25 +745,44 @@ static double option(const char *line, const char *name, double otherwise)
     return found ? strtod(found + strlen(wanted), NULL) : otherwise;
 }
 
+static uint64_t read_duration(const char *text, char **rest)
+{
+    double number = strtod(text, rest);
+    double unit = !strncmp(*rest, "us", 2) ? 1e3 : !strncmp(*rest, "ms", 2) ? 1e6 : 1;
+    *rest += unit > 1 ? 2 : 0;
+    return (uint64_t)(number * unit);
+}
+
 static void read_work(struct tenant *t, const char *line)
 {
     const char *text = strstr(line, " work=");
     if (!text)
         fail("no work", line);
     for (text += 6; *text && *text != ' ' && *text != '\n'; text += *text == ',') {
-        static const char kinds[] = "kghst";
+        static const char kinds[] = "kghstvp";
         const char *kind = strchr(kinds, *text);
         if (!kind || !*kind || t->ops == OPS)
             fail("work", text);
         struct op *op = &t->op[t->ops++];
         char *rest;
         op->kind = (enum op_kind)(kind - kinds);
-        double number = strtod(text + 1, &rest);
-        op->ns = (uint64_t)(number * (!strncmp(rest, "us", 2) ? 1e3 : !strncmp(rest, "ms", 2) ? 1e6 : 1));
-        rest += *rest == 'u' || *rest == 'm' ? 2 : 0;
+        op->ns = read_duration(text + 1, &rest);
         op->times = *rest == '*' ? (uint32_t)strtoul(rest + 1, &rest, 10) : 1;
         text = rest;
     }
+}
+
+static void read_lengths(struct tenant *t, const char *line)
+{
+    const char *text = strstr(line, " lengths="), *how = strstr(line, " draw=");
+    char *rest;
+    for (text = text ? text + 9 : ""; *text && *text != ' ' && *text != '\n' && t->lengths < LENGTHS; text = rest + (*rest == '/'))
+        t->length[t->lengths++] = read_duration(text, &rest);
+    how = how ? how + 6 : "cycle";
+    t->draw = !strncmp(how, "any", 3)        ? DRAW_ANY
+              : !strncmp(how, "between", 7)  ? DRAW_BETWEEN
+              : !strncmp(how, "contrary", 8) ? DRAW_CONTRARY
+                                             : DRAW_CYCLE;
 }
 
 static void read_tenant(const char *line)
@@ -713,6 +802,7 @@ static void read_tenant(const char *line)
     t->processes = (uint32_t)option(line, "processes", 1);
     t->jitter = (uint32_t)option(line, "jitter", 100);
     t->start_ns = (uint64_t)(option(line, "start_ms", 0) * 1e6);
+    read_lengths(t, line);
     read_work(t, line);
     for (uint32_t i = 0; i < t->processes; i++) {
         if (process_count == PROCESSES || !(processes[process_count] = calloc(1, sizeof **processes)))
@@ -764,6 +854,9 @@ static void print_tenant(uint32_t i)
            tenants[i].name, counted, waited);
     for (uint32_t k = 0; k < sample_count; k++)
         printf("%s%" PRIu64, k ? "," : "", samples[k * tenant_count + i]);
+    printf("], \"balance_ns\": [");
+    for (uint32_t k = 0; k < sample_count; k++)
+        printf("%s%" PRId64, k ? "," : "", balances[k * tenant_count + i]);
     printf("]}");
 }
 
@@ -774,7 +867,8 @@ static void set_up(void)
     end_ns += now;
     engine = calloc(1, sizeof *engine);
     samples = calloc(end_ns / (SAMPLE_MS * 1000000ull) + 2, sizeof *samples * (tenant_count ? tenant_count : 1));
-    if (!engine || !samples)
+    balances = calloc(end_ns / (SAMPLE_MS * 1000000ull) + 2, sizeof *balances * (tenant_count ? tenant_count : 1));
+    if (!engine || !samples || !balances)
         fail("memory", "none");
     engine_init(engine, &config, now);
     arbiter_starts();
@@ -787,14 +881,14 @@ static void set_up(void)
 
 int main(void)
 {
-    char line[1024];
+    char line[4096];
     while (fgets(line, sizeof line, stdin))
         read_line(line);
     set_up();
     run();
     printf("{\"sample_ms\": %d, \"messages\": %" PRIu64 ", \"arbitrations\": %" PRIu64 ", \"records\": %" PRIu64
-           ", \"launches\": %" PRIu64 ", \"tenants\": {",
-           SAMPLE_MS, messages, arbitrations, records, launches);
+           ", \"launches\": %" PRIu64 ", \"queries\": %" PRIu64 ", \"tenants\": {",
+           SAMPLE_MS, messages, arbitrations, records, launches, queries);
     for (uint32_t i = 0; i < tenant_count; i++)
         print_tenant(i);
     printf("}}\n");
