@@ -20,7 +20,7 @@ from gpupool.base.errors import TooManyConnections
 from gpupool.client.sdk import Pool
 from gpupool.server.connections import PER_SOURCE
 from tests.e2e.pool_fixture import RealPool
-from tests.support.accounts import acting_as
+from tests.support.accounts import acting_as, open_directory
 
 pytestmark = [
     pytest.mark.adversary,
@@ -58,6 +58,13 @@ for n in range(count):
 print(json.dumps({"outcomes": outcomes, "codes": codes}), flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    """In a directory that others can reach."""
+    with open_directory() as place, RealPool(place / "pool", "2xL40S") as made:
+        yield made
 
 
 @contextmanager

@@ -3,63 +3,14 @@
 A router that is mounted later is walked too. A route without a permission fails here.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pytest
-from fastapi.routing import APIRoute, iter_route_contexts
 
 from gpupool.model.tenant import PERMISSIONS, Permission, Role
-from gpupool.tenancy.access import Require
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Client, RunningApp
+from tests.support.routes import OPEN, closed, walk
 
-OPEN = {("POST", "/login"), ("GET", "/openapi.json"), ("GET", "/healthz")}
 EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
-
-@dataclass(frozen=True)
-class Route:
-    method: str
-    path: str
-    permissions: tuple[Permission, ...]
-    summary: str
-    description: str
-    tags: tuple[str, ...]
-
-    @property
-    def address(self) -> str:
-        """The path with something in the place of each parameter."""
-        return "/".join("some-1" if part.startswith("{") else part for part in self.path.split("/"))
-
-
-def walk(pool: RunningApp) -> Iterator[Route]:
-    for context in iter_route_contexts(pool.app.routes):
-        route = context.original_route
-        for method in sorted(context.methods or ()):
-            if (method, context.path) != ("HEAD", "/openapi.json"):
-                is_api = isinstance(route, APIRoute)
-                yield Route(
-                    method,
-                    context.path,
-                    tuple(permissions(route)) if is_api else (),
-                    route.summary or route.name if is_api else "",
-                    route.description if is_api else "",
-                    tuple(map(str, context.tags or ())) if is_api else (),
-                )
-
-
-def permissions(route: APIRoute) -> Iterator[Permission]:
-    waiting = [route.dependant]
-    while waiting:
-        found = waiting.pop()
-        waiting += found.dependencies
-        if isinstance(found.call, Require):
-            yield found.call.permission
-
-
-def closed(pool: RunningApp) -> list[Route]:
-    return [route for route in walk(pool) if (route.method, route.path) not in OPEN]
 
 
 def refused(client: Client, method: str, address: str) -> tuple[int, str | None]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from gpupool.base.errors import GpupoolError, from_code
 from gpupool.client.sdk import Pool
@@ -47,3 +50,11 @@ def _be(uid: int, act: Callable[[], object], write: int) -> None:
         answer = {"traceback": traceback.format_exc()}
     os.write(write, json.dumps(answer).encode())
     os._exit(0)
+
+
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """A new directory that every account may enter; those of pytest are closed to others, also while a test runs."""
+    with tempfile.TemporaryDirectory(prefix="gpupool-accounts-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)

@@ -1,0 +1,297 @@
+"""Role x route x credential, and whose thing it is: what `rights.txt` says is what the server does, for every route.
+
+The routes are walked in the app, so that a new one without a line in the table fails here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupool.base.units import GIB
+from gpupool.host.logs import LocalLogs
+from gpupool.model.tenant import UnixIdentity
+from gpupool.tenancy.accounts import Accounts
+from gpupool.tenancy.tables import tokens
+from tests.support.api import Answer, Client, RunningApp, running_app
+from tests.support.routes import closed
+
+TABLE = Path(__file__).with_name("rights.txt")
+ROLES = ("viewer", "user", "tenant-admin", "admin", "agent", "scrape", "meter")
+PEOPLE = ROLES[:4]
+SHAPE = {"gpu_milli": 10, "memory_bytes": GIB}
+JOB: dict[str, Any] = {"shape": SHAPE, "launch": {"argv": ["true"]}}
+LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
+
+#: A request that is right in itself, so that a refusal is of the caller. Routes without a line are sent no body.
+BODIES: Mapping[str, Any] = {
+    "POST /api/v1/tenants": {"name": "some-1"},
+    "PUT /api/v1/tenants/{tenant}/quota": {},
+    "POST /api/v1/tenants/{tenant}/projects": {"name": "some-1"},
+    "PUT /api/v1/cohorts/{cohort}": {},
+    "POST /api/v1/users": {"name": "some-2"},
+    "PATCH /api/v1/users/{user}": {},
+    "POST /api/v1/tokens": {},
+    "PUT /api/v1/nodes/{node}": {"devices": []},
+    "POST /api/v1/nodes/{node}/reports": {"reports": []},
+    "POST /api/v1/devices/adopt": {"devices": ["some-1"]},
+    "POST /api/v1/devices/release": {"devices": ["some-1"]},
+    "PUT /api/v1/cluster/nodes/{node}": {"born_ns": 1, "generation": 1, "cards": []},
+    "POST /api/v1/jobs": JOB,
+    "POST /api/v1/jobs/{job}/stop": {},
+    "POST /api/v1/jobs/{job}/resize": {"gpu_milli": 20},
+    "POST /api/v1/whatif": {"remove": ["some-1"]},
+    "POST /api/v1/reservations": {"name": "some-1", **LATER},
+    "POST /api/v1/defrag/plan": {"seconds": 0},
+    "POST /api/v1/rebalance/plan": {},
+    "POST /api/v1/defrag/moves": {"moves": [{"job": "some-1", "cards": ["some-1"], "generations": [1]}]},
+}
+
+
+def sections() -> dict[str, list[list[str]]]:
+    """The lines of the table by section, cut into words."""
+    found: dict[str, list[list[str]]] = {}
+    for line in TABLE.read_text().splitlines():
+        words = line.split()
+        if not words or words[0] == "#":
+            continue
+        if words[0].startswith("["):
+            found[words[0].strip("[]")] = lines = []
+        else:
+            lines.append(words)
+    return found
+
+
+BY_ROLE = {f"{method} {path}": dict(zip(ROLES, cells, strict=True)) for method, path, *cells in sections()["roles"]}
+WHOSE = {
+    (f"{method} {path}", whose): dict(zip(PEOPLE, cells, strict=True))
+    for whose, method, path, *cells in sections()["whose"]
+}
+OF_THE_POOL = {words[0] for words in sections()["pool"]}
+
+
+class AnyAccount(Accounts):
+    """A machine on which every uid from 5000 on is an account."""
+
+    def by_uid(self, uid: int) -> UnixIdentity | None:
+        return UnixIdentity(uid, uid, f"account-{uid}" if uid else "root") if uid >= 5000 or uid == 0 else None
+
+    def by_name(self, name: str) -> UnixIdentity | None:
+        return self.by_uid(int(name.removeprefix("account-")))
+
+    def groups(self, account: UnixIdentity) -> list[int]:
+        return [account.gid]
+
+
+@dataclass
+class World:
+    """Two tenants with people of every role, two cards, and things made as they are needed."""
+
+    pool: RunningApp
+    uids: dict[str, int]
+    numbers: Iterator[int]
+
+    @property
+    def admin(self) -> Client:
+        return self.pool.client()
+
+    def add(self, name: str, tenant: str, role: str = "user", *, bound: bool = True) -> str:
+        self.uids[name] = uid = 5000 + next(self.numbers)
+        body = {"name": name, "tenant": tenant, "role": role, **({"unix_user": f"account-{uid}"} if bound else {})}
+        assert self.admin.post("users", body).status == 201
+        return name
+
+    def by_socket(self, name: str) -> Client:
+        return self.admin if name == "root" else self.pool.client(self.uids[name])
+
+    def by_token(self, name: str, uid: int | None = None) -> Client:
+        return self.pool.client(uid, token=self.pool.token(name))
+
+    def by_session(self, name: str) -> Client:
+        made = self.pool.client(None).post("/login", {"token": self.pool.token(name)})
+        return self.pool.client(None, token=made.json()["token"])
+
+    def job(self, owner: str) -> str:
+        made = self.by_socket(owner).post("jobs", {**JOB, "name": f"job-{next(self.numbers)}"})
+        assert made.status == 201, made.body
+        name: str = made.json()["first"]["name"]
+        return name
+
+    def token(self, owner: str) -> str:
+        return self.pool.token(owner).split("_")[1]
+
+    def reservation(self, tenant: str) -> str:
+        name = f"res-{next(self.numbers)}"
+        assert self.admin.post("reservations", {"name": name, "tenant": tenant, **LATER}).status == 201
+        return name
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    place = tmp_path_factory.mktemp("world")
+    with running_app(place, accounts=AnyAccount()) as pool:
+        pool.app.state.logs = LocalLogs(place)
+        pool.app.state.brake.LONGEST_SECONDS = 0.0  # the brake on failing logins has tests of its own
+        made = World(pool, {}, itertools.count(1))
+        for tenant in ("blue", "red"):
+            assert made.admin.post("tenants", {"name": tenant}).status == 201
+        for role in ROLES:
+            made.add(f"{role}-b", "blue", role)
+        made.add("bound-b", "blue")
+        made.add("bound-r", "red")
+        made.add("loose-b", "blue", bound=False)
+        made.add("loose-r", "red", bound=False)
+        cards = [
+            {
+                "uuid": f"GPU-{n}",
+                "index": n,
+                "vendor": "nvidia",
+                "product": "NVIDIA H200",
+                "model": "H200",
+                "memory_bytes": 140 * GIB,
+                "simulated": True,
+                "health": "ok",
+            }
+            for n in range(2)
+        ]
+        registered = made.admin.put("nodes/node-1", {"devices": cards, "simulated": True, "adopt": True})
+        assert registered.status == 200, registered.body
+        yield made
+
+
+def ask(client: Client, route: str, **filled: Any) -> Answer:
+    """The request of that line, with these things in the path, the query or the body."""
+    method, path = route.split(" ")
+    body = BODIES.get(route)
+    if "body" in filled:
+        body = {**(body or {}), **filled.pop("body")}
+    params = filled.pop("params", None)
+    for name in [part.strip("{}") for part in path.split("/") if part.startswith("{")]:
+        path = path.replace(f"{{{name}}}", filled.get(name, "some-1"))
+    if method == "GET" and path.endswith("/watch"):
+        return watched(client)
+    return client.request(method, path, json_body=body, params=params)
+
+
+def watched(client: Client) -> Answer:
+    """A stream has no end: what it begins with."""
+    with client.stream("watch") as stream:
+        stream.piece()
+        answer = stream.answer()
+    return answer if answer.status != 200 else Answer(200, {}, b"")
+
+
+def outcome(answer: Answer) -> str:
+    """In the words of the table."""
+    assert answer.status not in (405, 422), f"not a request that is right in itself: {answer.body!r}"
+    assert answer.status < 500, answer.body
+    if answer.status in (401, 403, 404):
+        return {401: "stranger", 403: "no", 404: "absent"}[answer.status]
+    told = answer.json() if answer.body.startswith(b"{") and answer.status == 200 else {}
+    return "part" if isinstance(told, dict) and told.get("private") else "yes"
+
+
+def test_every_route_has_its_lines_and_every_line_its_route(world: World) -> None:
+    routes = {f"{route.method} {route.path}" for route in closed(world.pool)}
+    assert routes == set(BY_ROLE), "a route without a line in rights.txt, or a line without a route"
+    named = {route for route in routes if "{" in route}
+    whose = {route for route, _ in WHOSE}
+    assert whose <= routes
+    assert named == {route for route in named if route in whose or route.split(" ")[1] in OF_THE_POOL}
+    assert not {route for route in whose if route.split(" ")[1] in OF_THE_POOL}
+    assert {path for path in OF_THE_POOL if not any(route.endswith(f" {path}") for route in routes)} == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("credential", ["socket", "token", "session", "token over somebody's socket"])
+def test_a_role_may_what_the_table_says_whatever_it_comes_with(world: World, role: str, credential: str) -> None:
+    clients: dict[str, Callable[[str], Client]] = {
+        "socket": world.by_socket,
+        "token": world.by_token,
+        "session": world.by_session,
+        "token over somebody's socket": lambda name: world.by_token(name, world.uids["bound-r"]),
+    }
+    client = clients[credential](f"{role}-b")
+    found = {}
+    for route, cells in BY_ROLE.items():
+        told = outcome(ask(client, route))
+        told = "yes" if told == "absent" else told
+        if route == "POST /api/v1/tokens" and credential != "socket" and cells[role] == "yes":
+            told = {"no": "yes"}.get(told, f"{told}, with a token that may not make any")
+        if told != cells[role]:
+            found[route] = f"{told} and not {cells[role]}"
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "credential",
+    ["none", "revoked", "expired", "child of a revoked one", "session of a revoked one", "of a disabled user"],
+)
+def test_what_is_no_credential_any_more_opens_no_route(world: World, credential: str) -> None:
+    client = world.pool.client(None, token=ended(world, credential))
+    assert {route: outcome(ask(client, route)) for route in BY_ROLE} == dict.fromkeys(BY_ROLE, "stranger")
+
+
+def ended(world: World, how: str) -> str | None:
+    if how == "none":
+        return None
+    name = world.add(f"gone-{next(world.numbers)}", "blue", "tenant-admin")
+    text = world.pool.token(name, may_mint=True)
+    bearer = world.pool.client(None, token=text)
+    child = bearer.post("tokens", {}).json()["token"]
+    session = world.pool.client(None).post("/login", {"token": text}).json()["token"]
+    if how == "expired":
+        with world.pool.store.write() as write:
+            mine = tokens.c.id == text.split("_")[1]
+            write.execute(tokens.update().where(mine).values(expires_ns=write.now_ns))
+            write.announce("people")
+    elif how == "of a disabled user":
+        assert world.admin.patch(f"users/{name}", {"disabled": True}).status == 200
+    else:
+        assert world.admin.delete(f"tokens/{text.split('_')[1]}").status == 204
+    return {"child of a revoked one": child, "session of a revoked one": session}.get(how, text)
+
+
+@pytest.mark.parametrize("role", PEOPLE)
+def test_whose_thing_it_is_decides_as_the_table_says(world: World, role: str) -> None:
+    name = "root" if role == "admin" else f"{role}-b"
+    client, found = world.by_socket(name), {}
+    for (route, whose), cells in WHOSE.items():
+        if cells[role] == "-":
+            continue
+        told = outcome(ask(client, route, **thing(world, route, whose, name)))
+        if told != cells[role]:
+            found[f"{whose} {route}"] = f"{told} and not {cells[role]}"
+    assert found == {}
+
+
+def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
+    """What the request names: made anew for every question, so that no answer depends on the one before."""
+    tenant = {"foreign": "red", "own": "default" if caller == "root" else "blue"}.get(whose, "blue")
+    owner = {"own": caller, "colleague": "loose-b", "bound": "bound-b", "foreign": "loose-r"}[whose]
+    runner = {"own": caller, "colleague": "bound-b", "foreign": "bound-r"}.get(whose, "bound-b")
+    path = route.split(" ")[1]
+    if path == "/api/v1/report":
+        return {"params": {"tenant": tenant}}
+    if path == "/api/v1/whatif":
+        return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
+    if path == "/api/v1/tokens":
+        return {"body": {"user": owner}}
+    if path in ("/api/v1/jobs", "/api/v1/users", "/api/v1/reservations"):
+        return {"body": {"tenant": tenant, "name": f"made-{next(world.numbers)}"}}
+    if "{job}" in path:
+        return {"job": world.job(runner)}
+    if "{token}" in path:
+        return {"token": world.token(owner)}
+    if "{user}" in path:
+        return {"user": caller if whose == "own" else world.add(f"user-{next(world.numbers)}", tenant, bound=False)}
+    if "{tenant}" in path:
+        return {"tenant": tenant, "body": {"name": f"project-{next(world.numbers)}"} if "projects" in path else {}}
+    elsewhere = whose == "foreign" or caller == "root"
+    return {"name": world.reservation(tenant), "params": {"tenant": tenant} if elsewhere else None}
