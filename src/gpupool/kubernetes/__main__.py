@@ -160,9 +160,14 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
     settings = Settings.parse(options.settings)
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     health = Health()
-    async with KubeApi(connection(options, environ)) as api, serving(options.listen, health, health.sentence):
+    server = connection(options, environ)
+    async with (
+        KubeApi(server) as api,
+        KubeApi(server, connections=1) as for_lease,  # never behind releases: a lease that waits in a queue is lost
+        serving(options.listen, health, health.sentence),
+    ):
         journal = Journal(api, options.namespace) if options.metered else None
-        leader = Leader(api, options.namespace, install.CONTROLLER, identity, time.monotonic)
+        leader = Leader(for_lease, options.namespace, install.CONTROLLER, identity, time.monotonic)
         while True:
 
             async def lead() -> None:

@@ -40,25 +40,34 @@ class Expired(Exception):
 
 
 class KubeApi:
-    """One client with its connections. `async with KubeApi(connection) as api`."""
+    """One client with its connections. `async with KubeApi(connection) as api`.
+
+    Watches have a pool of their own: each keeps its connection for minutes, and requests would have that many fewer.
+    """
 
     def __init__(self, connection: Connection, connections: int = 16) -> None:
         self.connection = connection
         self._limit = connections
         self._http: aiohttp.ClientSession | None = None
+        self._watching: aiohttp.ClientSession | None = None
         self.requests = 0
         """Sent so far, watches included: what a decision costs the API server is counted in tests and benches."""
 
     async def __aenter__(self) -> KubeApi:
-        connector = aiohttp.TCPConnector(limit=self._limit, ssl=self.connection.tls)
-        self._http = aiohttp.ClientSession(connector=connector, base_url=self.connection.url)
+        self._http = self._pool(self._limit)
+        self._watching = self._pool(0)  # no limit: so many as there are watches
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._http is not None
-        await self._http.close()
+        for pool in (self._http, self._watching):
+            assert pool is not None
+            await pool.close()
+
+    def _pool(self, limit: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit, ssl=self.connection.tls)
+        return aiohttp.ClientSession(connector=connector, base_url=self.connection.url)
 
     async def get(self, path: str, **query: str) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
@@ -125,9 +134,10 @@ class KubeApi:
         asked = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
         asked["timeoutSeconds"] = str(WATCH_SECONDS)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=WATCH_SECONDS + 30)
+        assert self._watching is not None, "used outside of its block"
         self.requests += 1
         try:
-            async with self._session.get(path, params=asked, headers=self._headers(), timeout=timeout) as answer:
+            async with self._watching.get(path, params=asked, headers=self._headers(), timeout=timeout) as answer:
                 if answer.status == 401:
                     self.connection.unknown()
                 if answer.status >= 300:

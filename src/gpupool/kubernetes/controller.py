@@ -77,7 +77,14 @@ class Controller:
         self.events = Events(api, self.counts, now_ns)
         self.reasons = Reasons(api, self.counts, self.events, self.pool)
         self._releases = Releases(
-            api, self.pool, self.counts, self.events, self._note_release, self.reasons.refused, lambda: self._wake.set()
+            api,
+            self.pool,
+            self.counts,
+            self.events,
+            self._note_release,
+            self.reasons.refused,
+            lambda: self._wake.set(),
+            self._forgets,
         )
         self.tenants = Tenants()
         self.reservations = Reservations(time.monotonic)
@@ -93,7 +100,15 @@ class Controller:
         self._capacities = Capacities(api, self.pool, self.counts, self._note_node)
         self._removing = Removing(api, self.pool, self.counts, self._stuck, self._failing, self.events, now_ns)
         self._writing = Writing(
-            api, self.pool, self.counts, self._holding, self._removing, journal, now_ns, self._look_at_cards
+            api,
+            self.pool,
+            self.counts,
+            self._holding,
+            self._removing,
+            journal,
+            now_ns,
+            self._look_at_cards,
+            self._forgets,
         )
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
@@ -282,6 +297,9 @@ class Controller:
         together = fitting.kept(plan.placements, self.pool)
         self._again = len(together) < len(plan.placements)
         return replace(plan, placements=together)
+
+    def _forgets(self) -> bool:
+        return self.settings.in_use.forget_field_managers
 
     def _count_fault(self, fault: PolicyFault) -> None:
         log.error("%s: %s", fault.sentence, fault.error)

@@ -33,7 +33,7 @@ def over_committed(node: GpuNode) -> list[str]:
     return sorted(uuid for uuid, left in free.items() if left.gpu_milli < 0 or left.memory_bytes < 0)
 
 
-def swap(node: GpuNode, then: Stretches, *, metered: bool = False) -> list[dict[str, Any]]:
+def swap(node: GpuNode, then: Stretches, *, metered: bool = False, forget: bool = False) -> list[dict[str, Any]]:
     """The patch that makes this the node's ledger, if nobody wrote its spec since it was read.
 
     One that is metered does not go with its Node any more: it may keep what is not in the books (`orphans`).
@@ -46,7 +46,7 @@ def swap(node: GpuNode, then: Stretches, *, metered: bool = False) -> list[dict[
     ]
     if then.ended != node.ended:
         found.append({"op": "add", "path": "/spec/ended", "value": [one.to_json() for one in then.ended]})
-    if node.tracked:
+    if forget and node.tracked:
         found.append({"op": "add", "path": "/metadata/managedFields", "value": tracking.FORGOTTEN})
     if metered and node.owned:
         found.append({"op": "add", "path": "/metadata/ownerReferences", "value": []})
@@ -54,18 +54,25 @@ def swap(node: GpuNode, then: Stretches, *, metered: bool = False) -> list[dict[
 
 
 async def write(
-    api: KubeApi, node: GpuNode, entries: Sequence[Entry], now_ns: int, journal: Journal | None = None
+    api: KubeApi,
+    node: GpuNode,
+    entries: Sequence[Entry],
+    now_ns: int,
+    journal: Journal | None = None,
+    *,
+    forget: bool = False,
 ) -> GpuNode | None:
     """Swap the entries; the node as it is then, or None where somebody else wrote first. Twice is a conflict.
 
     `now_ns` is the wall clock. What ends is kept where there is a journal for it, and forgotten where nobody meters.
+    `forget` clears the record of who wrote which field (`tracking`).
     """
     then = stretches(node, entries, now_ns)
     if journal is None:
         then = replace(then, ended=())
     elif (before := _for_journal(node, then)) and await journal.put(node.name, before):
         then = replace(then, ended=then.ended[len(before) :])
-    patch = swap(node, then, metered=journal is not None)
+    patch = swap(node, then, metered=journal is not None, forget=forget)
     try:
         return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH))
     except ApiRefused as error:

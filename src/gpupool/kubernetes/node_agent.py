@@ -14,11 +14,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.durable import write_durably
 from gpupool.base.errors import ApiRefused, CardNotReady, GpupoolError
 from gpupool.kubernetes import cdi, ledger
 from gpupool.kubernetes.api import KubeApi
@@ -40,6 +40,7 @@ SWEEP_SECONDS = 60.0
 LOOK_SECONDS = 2.0
 """How often the processes of pods that are over are looked for."""
 QUIET_SECONDS = 0.05
+COPY = "ledger.json"
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,10 @@ class NodeAgent:
         self._api, self._node, self._machine = api, node, machine
         self._health = CardHealth(probe, machine, self._look)
         self._preparing, self._kubelet, self._places, self._slot_count = preparing, kubelet, places, slots
-        self._ledger = _read_copy(places.state / "ledger.json", node)
+        self._ledger = _read_copy(places.state / COPY, node)
         self._spending = Spending(places.state / "spent.json", preparing.spent_ms)
+        self._to_copy: dict[str, Any] | None = None
+        """The ledger as it is to be copied to disk: by a thread, since that waits for the disk."""
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
         self._told: dict[str, Any] | None = None
@@ -116,7 +119,7 @@ class NodeAgent:
     def _note(self, found: dict[str, Any], gone: bool) -> None:
         now = GpuNode(self._node) if gone else GpuNode.from_json(found)
         if now.version != self._ledger.version or gone:
-            _write_copy(self._places.state / "ledger.json", found)
+            self._to_copy = found
         self._ledger = now
         self._offer()
         self._wake.set()
@@ -178,11 +181,26 @@ class NodeAgent:
     def _bind(self, slot: str) -> None:
         if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
             raise CardNotReady(f"node {self._node} is only looked at", hint=f"kubectl gpupool adopt {self._node}")
+        self._copy()
         entries = {entry.key: entry for entry in self._ledger.entries}
         found = holders(slot, self._kubelet.bookings(), entries, self._kubelet.slots)
         devices = {one.booking.device: self._device(one.booking, one.entry) for one in found}
         cdi.write(self._places.cdi, slot, devices)
         self._slots.update({one.entry.key: slot for one in found})
+
+    def _copy(self) -> None:
+        """Have what is known of the ledger on disk, before a container relies on it. Raises CardNotReady."""
+        found, self._to_copy = self._to_copy, None
+        if found is None:
+            return
+        try:
+            write_durably(self._places.state / COPY, json.dumps(found).encode())
+        except OSError as error:
+            self._to_copy = self._to_copy or found
+            raise CardNotReady(
+                f"the copy of the ledger of {self._node} cannot be written: {error.strerror}",
+                hint=f"free space below {self._places.state}",
+            ) from None
 
     def _device(self, booking: Booking, entry: Entry) -> dict[str, Any]:
         if failed := self._health.failed(seat.device for seat in entry.seats):
@@ -231,6 +249,10 @@ class NodeAgent:
     def _give_back(self) -> bool:
         """Undo what nobody needs any more; whether something is left that still runs."""
         with self._one:
+            try:
+                self._copy()
+            except CardNotReady as error:
+                log.warning("%s", error)
             wanted = {entry.key for entry in self._ledger.entries if entry.state is not EntryState.DRAINING}
             left = False
             record = self._preparing.on_record()
@@ -280,12 +302,3 @@ def _read_copy(place: Path, node: str) -> GpuNode:
         return GpuNode.from_json(json.loads(place.read_text()))
     except (FileNotFoundError, ValueError, KeyError):
         return GpuNode(node)
-
-
-def _write_copy(place: Path, found: Mapping[str, Any]) -> None:
-    made = place.with_suffix(".new")
-    with open(made, "w", encoding="utf-8") as file:
-        json.dump(found, file)
-        file.flush()
-        os.fsync(file.fileno())
-    made.rename(place)

@@ -49,7 +49,10 @@ class Releases:
         note: Callable[[Pod], None],
         refused: Callable[[Pod, GpupoolError], None],
         wake: Callable[[], None],
+        forgets: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`forgets`: whether the record of who wrote which field is cleared."""
+        self._forgets = forgets
         self._api, self._pool, self._counts, self._events = api, pool, counts, events
         self._note, self._refused, self._wake = note, refused, wake
         self._raw: dict[str, dict[str, Any]] = {}
@@ -148,4 +151,5 @@ class Releases:
         if pod.direct:
             await direct.bind(self._api, raw, node, told)
             return replace(pod, gated=False, node=node)
-        return replace(pod, gated=False, version=await terms.let_go(self._api, raw, node, told))
+        version = await terms.let_go(self._api, raw, node, told, forget=self._forgets())
+        return replace(pod, gated=False, version=version)

@@ -131,6 +131,10 @@ def pool_settings() -> Schema:
                 "perHour": {**whole(100_000), "description": "so many of one tenant's pods at most"},
             }
         ),
+        "forgetFieldManagers": {
+            "type": "boolean",
+            "description": "managedFields of pods and ledgers that gpupool writes are cleared: cheaper writes",
+        },
         "replaceSeconds": {
             **whole(settings.DAY),
             "description": "a pod with cards that no node takes is deleted then, if it has an owner; 0: never",

@@ -39,6 +39,8 @@ class Settings:
     dialects: frozenset[str] = frozenset({NATIVE})
     """Whose words admission takes; `all` stands for everybody's."""
     preemption: PreemptionRules = GENTLE
+    forget_field_managers: bool = False
+    """Whether `managedFields` of pods and ledgers that gpupool writes are cleared: cheaper writes, and no record."""
     replace_seconds: int = 300
     """A released pod that has an owner and that no node takes is deleted then; 0 is never."""
 
@@ -64,6 +66,7 @@ class Settings:
             direct=_truth(spec, "direct", base.direct),
             dialects=_dialects(spec["dialects"]) if "dialects" in spec else base.dialects,
             preemption=preemption,
+            forget_field_managers=_truth(spec, "forgetFieldManagers", base.forget_field_managers),
             replace_seconds=_number(spec, "replaceSeconds", base.replace_seconds, DAY),
         )
 
@@ -79,6 +82,7 @@ class Settings:
                 "protectedSeconds": rules.protected_s,
                 "perHour": rules.per_hour,
             },
+            "forgetFieldManagers": self.forget_field_managers,
             "replaceSeconds": self.replace_seconds,
         }
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+from gpupool.base.durable import write_durably
 from gpupool.kubernetes.reported import MOST_MS, SlotUse
 
 TOLD_SECONDS = 600.0
@@ -55,9 +56,7 @@ class Spending:
         return [one for key, one in sorted(self._over.items()) if key not in prepared]
 
     def _write(self) -> None:
-        made = self._file.with_suffix(".new")
-        made.write_text(json.dumps([one.to_json() for one in self._over.values()]))
-        made.rename(self._file)
+        write_durably(self._file, json.dumps([one.to_json() for one in self._over.values()]).encode())
 
 
 def _read(file: Path) -> Iterable[SlotUse]:

@@ -32,15 +32,18 @@ def _with_node(term: Mapping[str, Any], node: str) -> dict[str, Any]:
     return {**term, "matchFields": fields if is_node in fields else [*fields, is_node]}
 
 
-def release(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
+def release(
+    pod: Mapping[str, Any], node: str, annotations: Mapping[str, str], *, forget: bool = False
+) -> dict[str, Any]:
     """A merge patch that removes our gate, pins the pod and writes what people may read.
 
     It names the version that was read, so a pod that changed meanwhile answers with a conflict. Gates of others stay.
+    `forget` clears the record of who wrote which field (`tracking`).
     """
     meta, spec = pod["metadata"], pod["spec"]
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != names.GATE]
     named = {"resourceVersion": meta["resourceVersion"], "annotations": dict(annotations)}
-    if tracking.is_useless(meta):
+    if forget and tracking.is_useless(meta):
         named["managedFields"] = tracking.FORGOTTEN
     return {
         "metadata": named,
@@ -48,8 +51,10 @@ def release(pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -
     }
 
 
-async def let_go(api: KubeApi, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> str:
+async def let_go(
+    api: KubeApi, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str], *, forget: bool = False
+) -> str:
     """Release it: its version then. Raises ApiRefused: a conflict where it has changed since it was read."""
-    meta, body = pod["metadata"], release(pod, node, annotations)
+    meta, body = pod["metadata"], release(pod, node, annotations, forget=forget)
     answer = await api.patch(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}", body, accept=METADATA)
     return str(answer["metadata"]["resourceVersion"])

@@ -1,8 +1,9 @@
 """Who wrote which field of an object (`metadata.managedFields`), and that nobody asks.
 
-Keeping that record is a third of what a write costs the API server, at this one and at every later one. Where somebody
-has applied the object it decides what he may apply, and stays; once forgotten it is not begun anew by other writes
-(Kubernetes, "Server-Side Apply: clearing managedFields"). Pure.
+The record says who changed what, and is cleared only where `PoolSettings` has `forgetFieldManagers`: keeping it is a
+third of what a write costs the API server, at this one and at every later one. Of an object that was applied
+server-side it stays in any case, since it decides what may be applied; once cleared it is not begun anew by other
+writes (Kubernetes, "Server-Side Apply: clearing managedFields"). Pure.
 """
 
 from __future__ import annotations

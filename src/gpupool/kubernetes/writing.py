@@ -34,8 +34,11 @@ class Writing:
         journal: Journal | None,
         now_ns: Callable[[], int],
         noted: Callable[[str, GpuNode | None, GpuNode | None], None],
+        forgets: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`noted` is told of what an answer brought: the node's name, what was known, and what is now."""
+        """`noted` is told of what an answer brought: the node's name, what was known, and what is now. `forgets`:
+        whether the record of who wrote which field is cleared."""
+        self._forgets = forgets
         self._api, self._pool, self._counts, self._now_ns = api, pool, counts, now_ns
         self._holding, self._removing, self._journal, self._noted = holding, removing, journal, noted
         self.answered = set[str]()
@@ -87,7 +90,7 @@ class Writing:
         return *settled, *(replace(entry, generation=version) for entry in added)
 
     async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
-        now = await ledger.write(self._api, node, entries, self._now_ns(), self._journal)
+        now = await ledger.write(self._api, node, entries, self._now_ns(), self._journal, forget=self._forgets())
         self._counts.ledger_writes += 1
         if now is None:
             self._counts.ledger_conflicts += 1

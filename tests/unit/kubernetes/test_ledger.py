@@ -15,8 +15,8 @@ def named(node: GpuNode) -> dict[str, int]:
     return {step["path"]: step["value"] for step in patch if step["op"] == "test"}
 
 
-def paths(node: GpuNode, *, metered: bool = False) -> set[str]:
-    return {step["path"] for step in swap(node, stretches(node, (), now_ns=9), metered=metered)}
+def paths(node: GpuNode, *, metered: bool = False, forget: bool = False) -> set[str]:
+    return {step["path"] for step in swap(node, stretches(node, (), now_ns=9), metered=metered, forget=forget)}
 
 
 def test_a_write_names_the_generation_and_the_clock_of_what_was_read() -> None:
@@ -34,9 +34,11 @@ def test_a_ledger_that_is_metered_does_not_go_with_its_node() -> None:
 
 
 @pytest.mark.parametrize(("operations", "forgotten"), [((), False), (("Update",), True), (("Update", "Apply"), False)])
-def test_who_wrote_which_field_is_forgotten_unless_somebody_applied_the_ledger(
+def test_who_wrote_which_field_is_forgotten_on_request_unless_somebody_applied_the_ledger(
     operations: tuple[str, ...], forgotten: bool
 ) -> None:
     made = gpu_node()
     made["metadata"]["managedFields"] = [{"manager": "m", "operation": one} for one in operations]
-    assert ("/metadata/managedFields" in paths(GpuNode.from_json(made))) is forgotten
+    node = GpuNode.from_json(made)
+    assert "/metadata/managedFields" not in paths(node)
+    assert ("/metadata/managedFields" in paths(node, forget=True)) is forgotten

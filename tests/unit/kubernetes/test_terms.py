@@ -55,6 +55,12 @@ def test_gates_of_others_stay_and_ours_goes() -> None:
 
 
 @pytest.mark.parametrize(("operation", "kept"), [("Update", False), ("Apply", True)])
-def test_who_wrote_which_field_is_kept_where_somebody_applied_the_pod(operation: str, kept: bool) -> None:
-    meta = {"resourceVersion": "7", "managedFields": [{"manager": "m", "operation": operation}]}
-    assert ("managedFields" not in release({"metadata": meta, "spec": {}}, "n1", {})["metadata"]) is kept
+def test_who_wrote_which_field_is_kept_unless_it_is_to_be_forgotten_and_the_pod_was_not_applied(
+    operation: str, kept: bool
+) -> None:
+    pod = {
+        "metadata": {"resourceVersion": "7", "managedFields": [{"manager": "m", "operation": operation}]},
+        "spec": {},
+    }
+    assert "managedFields" not in release(pod, "n1", {})["metadata"]
+    assert ("managedFields" not in release(pod, "n1", {}, forget=True)["metadata"]) is kept

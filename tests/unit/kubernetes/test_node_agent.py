@@ -1,0 +1,92 @@
+"""The agent's copy of its ledger: on disk before a container relies on it, and never written by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupool.base.errors import CardNotReady
+from gpupool.kubernetes import node_agent
+from gpupool.kubernetes.node_agent import COPY, NodeAgent, Places
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+from tests.support.kube_builders import gpu_node
+
+
+class Kubelet:
+    """A kubelet whose bookings are asked for: by then the copy has to be there."""
+
+    def __init__(self, copy: Path) -> None:
+        self._copy, self.seen = copy, list[int]()
+
+    def bookings(self) -> list[Any]:
+        self.seen.append(json.loads(self._copy.read_text())["metadata"]["generation"])
+        raise CardNotReady("nobody has the slot", hint="")
+
+    def slots(self, _space: str, _pod: str) -> dict[str, list[str]]:
+        return {}
+
+
+class Nothing:
+    """What prepares shares: nothing was prepared."""
+
+    def on_record(self) -> dict[Any, Any]:
+        return {}
+
+    def spent_ms(self, _uid: str, _container: str) -> None:
+        return None
+
+
+def made(place: Path) -> tuple[NodeAgent, Kubelet]:
+    (machine,) = parse_sim("2xL40S", "n0")
+    kubelet = Kubelet(place / COPY)
+    (place / "run").mkdir()
+    places = Places(place, place / "cdi", place / "run" / "agent.sock")
+    probe = SimulatedProbe(machine, place)
+    return NodeAgent(None, "n0", probe, machine, Nothing(), kubelet, places, 8), kubelet  # type: ignore[arg-type]
+
+
+def test_the_event_loop_writes_no_copy_and_a_container_waits_for_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        agent, kubelet = made(tmp_path)
+        for version in (4, 5):
+            agent._note(gpu_node(version=version), False)
+        assert not (tmp_path / COPY).exists()
+        assert "nobody has the slot" in await asyncio.to_thread(agent._ready, "s1")
+        assert kubelet.seen == [5]
+
+    asyncio.run(run())
+
+
+def test_without_a_question_the_copy_is_written_beside_the_reports(tmp_path: Path) -> None:
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        agent._note(gpu_node(version=7), False)
+        await asyncio.to_thread(agent._give_back)
+
+    asyncio.run(run())
+    assert json.loads((tmp_path / COPY).read_text())["metadata"]["generation"] == 7
+
+
+def test_a_copy_that_cannot_be_written_keeps_containers_waiting_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def run() -> None:
+        agent, kubelet = made(tmp_path)
+        agent._note(gpu_node(version=7), False)
+        with monkeypatch.context() as patched:
+            patched.setattr(node_agent, "write_durably", full)
+            said = await asyncio.to_thread(agent._ready, "s1")
+            assert "cannot be written: No space left on device" in said
+            await asyncio.to_thread(agent._give_back)
+        assert kubelet.seen == []
+        await asyncio.to_thread(agent._ready, "s1")
+        assert kubelet.seen == [7]
+
+    asyncio.run(run())
