@@ -12,6 +12,9 @@ HALF_SECONDS = 60.0
 """A gang whose seats are there in part only (a writer died half-way) has so long to come together."""
 AWAY_SECONDS = 60.0
 """The seat of a member that went is kept so long while others of the gang are there."""
+MISSING_SECONDS = 300.0
+"""The seat of a member that was never made is kept so long after all others of the gang became ready: a controller that
+makes one pod after the other has made the next one by then. Before that, loading a model may take any time."""
 EMPTY_SECONDS = 10.0
 """And all its seats once nobody is: a controller that makes a whole gang anew has begun with it by then."""
 
@@ -37,12 +40,12 @@ class Holding:
         return min((_PATIENCE[state] - (now - since) for (_, state), since in self._since.items()), default=None)
 
 
-_PATIENCE = {"half": HALF_SECONDS, "empty": EMPTY_SECONDS, "away": AWAY_SECONDS}
+_PATIENCE = {"half": HALF_SECONDS, "empty": EMPTY_SECONDS, "away": AWAY_SECONDS, "missing": MISSING_SECONDS}
 
 
 def _states(pool: Pool, name: str) -> Iterator[tuple[str, str]]:
     """The gang, `half` where fewer have seats than start together, `empty` where all are seats of nobody; and seats of
-    members that are `away` while others are there."""
+    members that are `away` while others are there, or `missing` though all who are there are ready."""
     members, waiting = pool.present(name).entered, pool.queue.gang(name)
     if waiting and len(members) < waiting[0].gang_minimum and not any(_released(pool, uid) for uid in members):
         yield name, "half"
@@ -50,6 +53,13 @@ def _states(pool: Pool, name: str) -> Iterator[tuple[str, str]]:
         yield name, "empty"
     else:
         yield from ((uid, "away") for uid in members if away(uid))
+        if not waiting and all(_is_ready(pool, uid) for uid in members if not expected(uid)):
+            yield from ((uid, "missing") for uid in members if expected(uid) and not away(uid))
+
+
+def _is_ready(pool: Pool, uid: str) -> bool:
+    pod = pool.pods.get(uid)
+    return pod is not None and pod.ready
 
 
 def _released(pool: Pool, uid: str) -> bool:

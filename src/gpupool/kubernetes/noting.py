@@ -22,6 +22,7 @@ def goes_its_way(before: Pod | None, now: Pod | None, node: str) -> bool:
         version=now.version,
         constraint=now.constraint,
         started_ns=now.started_ns,
+        ready=now.ready,
         refusal=now.refusal,
     )
     return so_far == now and not (now.ended or now.deleting)

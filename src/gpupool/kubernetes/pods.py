@@ -75,6 +75,8 @@ class Pod:
     created_ns: int = 0
     started_ns: int | None = None
     """When its node took it in."""
+    ready: bool = False
+    """Its containers run and are ready: a controller that makes one pod after the other makes the next one then."""
     max_seconds: int | None = None
     gang: str = ""
     gang_size: int = 0
@@ -156,6 +158,7 @@ def read_pod(pod: Json) -> Pod:
         turned_away=turned_away(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
+        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()),
         max_seconds=spec.get("activeDeadlineSeconds"),
         gang=f"{meta['namespace']}/{asked.gang}" if asked.gang else "",
         gang_size=asked.size,

@@ -10,7 +10,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.kubernetes import gangs
 from gpupool.kubernetes.bookkeeping import settled
-from gpupool.kubernetes.holding import EMPTY_SECONDS, HALF_SECONDS, Holding
+from gpupool.kubernetes.holding import EMPTY_SECONDS, HALF_SECONDS, MISSING_SECONDS, Holding
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.placing import entries_by_node
@@ -134,6 +134,31 @@ def test_seats_of_a_gang_that_does_not_come_together_are_given_up_in_time(half: 
     assert holding.given_up(pool) == {"default/train"}
     for known in pool.ledgers.values():
         assert settled(known, pool.pods, given_up=frozenset({"default/train"})) == ()
+
+
+def test_a_seat_that_nobody_comes_for_is_given_back_once_everybody_else_is_ready() -> None:
+    now = 0.0
+    pool, holding = pool_of(2), Holding(lambda: now)
+    note(pool, member("w0", 3), member("w1", 3))
+    write(pool)
+    runs = [member(name, 3) for name in ("w0", "w1")]
+    for made in runs:
+        made["spec"] |= {"schedulingGates": [], "nodeName": pool.ledger_of(made["metadata"]["uid"])}
+    note(pool, *runs)
+    assert holders(pool) == ["gang/default/train/0", "uid-w0", "uid-w1"]
+    assert (holding.given_up(pool), holding.next_look()) == (frozenset(), None), "one may come when they are ready"
+    for made in runs:
+        made["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    note(pool, *runs)
+    assert (holding.given_up(pool), holding.next_look()) == (frozenset(), MISSING_SECONDS)
+    now = MISSING_SECONDS
+    given_up = holding.given_up(pool)
+    write(pool, given_up)
+    assert holders(pool) == ["uid-w0", "uid-w1"]
+    assert write(pool) == 0, "it is not reserved again"
+    note(pool, member("w2", 3))
+    write(pool)
+    assert holders(pool) == ["uid-w0", "uid-w1", "uid-w2"]
 
 
 def test_a_released_member_keeps_its_cards_when_the_rest_is_given_up() -> None:
