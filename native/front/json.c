@@ -6,7 +6,9 @@ enum { DEPTH_MAX = 64 };
 
 struct json json_over(struct text *text)
 {
-    struct json json = {text->at, text->at + text->length, 0, false};
+    static char nothing[1];
+    char *at = text->at ? text->at : nothing; /* NULL plus 0 is undefined in C */
+    struct json json = {at, at + text->length, 0, false};
 
     json.broken = text->failed || !text->at || !utf8_valid(text_slice(text));
     return json;
