@@ -1,4 +1,6 @@
-"""The files of a running pool: a database that is removed or replaced ends the server, its contents saved."""
+"""The files of a running pool: a database that is removed or replaced ends the server, its contents saved. A flush
+that fails has the server begin anew: it may be a moment's failure, and no later flush of this process is believed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from gpupool.base.errors import GpupoolError, StoreReplaced
+from gpupool.base.supervised import register
 from gpupool.host.watching import names_changed
 from gpupool.store.database import Store
 
@@ -20,7 +23,7 @@ RESCUED = "gpupool.db.rescued"
 async def guard_files(store: Store, root: Path, stop: asyncio.Event) -> None:
     """Compare the database's files with those that were opened whenever a name in the state directory changes.
 
-    A database that is lost sets `stop`, after what this process still has open of it was saved beside its place.
+    A database that is replaced sets `stop`, after what this process still has open of it was saved beside its place.
     """
     loop = asyncio.get_running_loop()
 
@@ -28,7 +31,9 @@ async def guard_files(store: Store, root: Path, stop: asyncio.Event) -> None:
         logger.critical("%s", error)
         if isinstance(error, StoreReplaced):
             _rescue(store, root / RESCUED)
-        loop.call_soon_threadsafe(stop.set)
+            loop.call_soon_threadsafe(stop.set)
+        else:
+            register.end_process("store-flush")
 
     store.durability.on_lost = lost
     while not stop.is_set():

@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
+from gpupool.base.anew import recent
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
 from gpupool.base.ids import new_id
@@ -182,6 +183,8 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
         with store_errors():
             alone = hold_alone(engine)
         prepare(engine, wall_ns(), marker.pool_id)
+        if marker.store is None and recent(os.environ, wall_ns() / 1e9):
+            _write_log_anew(engine)
     finally:
         os.umask(mask)
     counters.watch_writes(engine, counters.writes)
@@ -198,6 +201,16 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     services.fleet.begin()
     services.allocations.start()
     return services
+
+
+def _write_log_anew(engine: sa.Engine) -> None:
+    """Write what the log holds into the database and flush that.
+
+    Where the process before failed to flush the log, the kernel may call pages of it clean that are not on disk. They
+    can be read, but no later flush writes them. Raises the failure of a disk that still does not flush.
+    """
+    with store_errors(), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 async def _live(
