@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.counting import counting, query_plans
 from bench.large_pool import LargePool, large_pool
 from bench.rows import Row
-from gpupool.allocations.reading import Filter
+from gpupool.allocations.job_pages import Filter
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.model.tenant import Principal

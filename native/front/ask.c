@@ -127,7 +127,7 @@ static bool add_numbers(struct text *body, const struct options *options)
         text_format(body, ",\"max_seconds\":%" PRId64, seconds);
     }
     if (options->array) {
-        if (!units_number(options->array, 1, 100000, &jobs))
+        if (!units_number(options->array, 1, 1000000, &jobs))
             return false;
         text_format(body, ",\"array\":%" PRId64, jobs);
     }

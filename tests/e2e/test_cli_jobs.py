@@ -175,9 +175,29 @@ def test_submit_prints_the_id_and_the_log_is_kept(pool: RealPool) -> None:
 
 def test_an_array_is_one_submission_of_many_jobs(pool: RealPool) -> None:
     assert pool.do("submit", "--gpu", "0.5", "--array", "20", "--name", "sweep", "--", "true") == "sweep\n"
-    jobs = pool.json("ps", "--all", "sweep")
-    assert sorted(job["name"] for job in jobs) == sorted(f"sweep.{n}" for n in range(20))
+    assert sum(job["jobs"] for job in pool.json("ps", "--all", "sweep")) == 20
     pool.until(lambda: {job["state"] for job in pool.json("ps", "--all", "sweep")} == {"done"}, "array done")
+    assert sorted(job["name"] for job in pool.json("ps", "--all", "sweep")) == sorted(f"sweep.{n}" for n in range(20))
+    assert pool.json("show", "sweep")["states"] == {"done": 20}
+
+
+def test_an_array_is_shown_as_one_and_its_jobs_by_their_names(pool: RealPool) -> None:
+    pool.do("submit", "--gpu", "1", "--array", "1000000", "--name", "wide", "--", "sleep", "600")
+    cards = len(pool.json("gpus"))
+    pool.until(lambda: pool.json("show", "wide")["states"].get("running") == cards, "the first of the array run")
+    rest = f"wide.[{cards}-999999]"
+    assert rest in pool.do("ps", "wide")
+    assert "1000000, wide.0 to wide.999999" in pool.do("show", "wide")
+    assert f"wide is an array of 1000000 jobs; the next of {1_000_000 - cards} that wait:" in pool.do("explain", "wide")
+    refused = pool.run("logs", "wide")
+    assert refused.returncode == 3
+    assert "GP-2045: wide is an array of 1000000 jobs, not one job" in refused.stderr
+    assert f"gpupool logs wide.{cards - 1}" in refused.stderr
+    assert pool.do("logs", "wide.0") == ""
+    assert pool.json("show", "wide.777")["state"] == "pending"
+    stopped = pool.do("stop", "wide", "--grace", "0s")
+    assert f"{rest} stopped" in stopped
+    assert pool.json("show", "wide")["states"] == {"stopped": 1_000_000}
 
 
 def test_stop_waits_for_the_end_and_names_what_it_cannot_find(pool: RealPool) -> None:

@@ -20,6 +20,8 @@ from tests.faults import invariants
 from tests.faults.load import ENDLESS, TENANTS, Load, Truth, settle_clients, stop
 from tests.faults.pool import FaultPool, answer_of, kill, until
 
+HAS_REST = "stopped_ns IS NULL AND made < size"
+"""Arrays with members that are no jobs yet."""
 CI = {"server": 5, "agent": 5, "client": 12, "supervisor": 39, "job": 39}
 LONG = {"server": 1, "agent": 1, "client": 2, "supervisor": 48, "job": 48}
 """Parts of a hundred kills. Without an agent of its own the server takes the agent's part too."""
@@ -232,6 +234,11 @@ class Campaign:
 
     def _end_the_endless(self, api: Api) -> None:
         """All that would not end by itself. What is left to its lease is left to it."""
+        for row in self.pool.rows(f"SELECT public_id, command FROM arrays WHERE {HAS_REST}"):
+            intent = self.truth.intents[invariants.token_of(row)]
+            if intent.kind in ENDLESS:
+                intent.stopped = True
+                stop(api, self.truth, row["public_id"], 0)
         for row in self.pool.rows(
             "SELECT public_id, command FROM jobs WHERE state IN ('pending','starting','running')"
         ):
@@ -241,7 +248,8 @@ class Campaign:
 
     def _nothing_live(self) -> bool:
         live = "SELECT count(*) FROM jobs WHERE state IN ('pending','starting','running')"
-        return bool(self.pool.rows(live)[0][0] == 0)
+        waits = f"SELECT count(*) FROM arrays WHERE {HAS_REST}"
+        return bool(self.pool.rows(live)[0][0] == self.pool.rows(waits)[0][0] == 0)
 
     def _count(self, capacity: int) -> None:
         found = self.pool.rows("SELECT state, count(*) n FROM jobs GROUP BY state")

@@ -308,6 +308,8 @@ def every_submission_once(pool: FaultPool, truth: Truth) -> list[str]:
         token = token_of(row)
         made[token] += 1
         firsts.setdefault(token, row["public_id"])
+    for row in pool.rows("SELECT command, size - made AS given_up FROM arrays WHERE stopped_ns IS NOT NULL"):
+        made[token_of(row)] += row["given_up"]
     wrong = []
     for token, intent in truth.intents.items():
         allowed = {intent.count} if intent.certain or intent.first else {0, intent.count}

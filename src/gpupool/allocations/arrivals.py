@@ -9,8 +9,10 @@ import sqlalchemy as sa
 
 from gpupool.allocations import inserting, job_view
 from gpupool.allocations.intake import Submission
+from gpupool.allocations.limits import PendingGate, PendingLimits
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
+from gpupool.model.tenant import Principal
 from gpupool.store import replay
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.service import Tenancy
@@ -20,12 +22,17 @@ from gpupool.wire.jobs import SubmittedOut
 class Arrivals:
     """Thread-safe."""
 
-    def __init__(self, store: Store, tenancy: Tenancy, mirror: Mirror, placer: Placer) -> None:
+    def __init__(self, store: Store, tenancy: Tenancy, mirror: Mirror, placer: Placer, limits: PendingLimits) -> None:
         self._store, self._tenancy, self._mirror, self._placer = store, tenancy, mirror, placer
+        self._gate = PendingGate(mirror, limits)
 
-    def take_in(self, submission: Submission, *, wait: bool) -> SubmittedOut:
-        """Write a job or an array, and place what can be placed. Raises NameTaken, NoRoomNow, leaving nothing."""
-        told = self._take_in_many(submission) if submission.array else self._take_in_one(submission, wait=wait)
+    def take_in(self, submission: Submission, principal: Principal, *, wait: bool) -> SubmittedOut:
+        """Write a job or an array, and place what can be placed.
+
+        Raises TooMuchPending, NameTaken, NoRoomNow, leaving nothing.
+        """
+        with self._gate.admitted(submission, principal):
+            told = self._take_in_many(submission) if submission.array else self._take_in_one(submission, wait=wait)
         for part in submission.parts:  # what is asked for is what will be asked for
             self._mirror.note_claim(part.shape, part.count)
         return told
@@ -72,4 +79,4 @@ def _tell(write: Write, submission: Submission, key: int, why: str) -> Submitted
 
 def _submitted(connection: sa.Connection, submission: Submission, key: int, why: job_view.Why) -> SubmittedOut:
     first = job_view.one(connection, key, why)
-    return SubmittedOut(first=first, array=first.array, count=len(submission.public_ids))
+    return SubmittedOut(first=first, array=first.array, count=submission.size)

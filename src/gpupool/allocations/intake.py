@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from gpupool.allocations import gangs as gang_rows
+from gpupool.allocations.arrays.references import KIND as ARRAY
+from gpupool.allocations.arrays.rest import Rest
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.shapes import check_level, check_shape
 from gpupool.allocations.waiting import Queued
@@ -78,12 +80,14 @@ class Submission:
     names: tuple[str, ...]
     array: str | None
     public_ids: tuple[str, ...]
+    """Of the jobs that are written at once: of an array only its first member."""
     attached: bool
     launch: dict[str, Any]
     preemptible: bool = False
     requeue: bool = False
     reservation: str | None = None
     gang: Gang | None = None
+    array_id: str | None = None
     spare_name: str | None = None
     """Instead of the name, which was made here, where a live job has it already."""
 
@@ -98,6 +102,11 @@ class Submission:
         return self.parts[0].shape
 
     @property
+    def size(self) -> int:
+        """Jobs that it asks for."""
+        return sum(part.count for part in self.parts)
+
+    @property
     def key(self) -> ClassKey:
         gang = self.gang.id if self.gang else ""
         return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation, self.preemptible)
@@ -108,7 +117,7 @@ class Submission:
             self.priority,
             self.shape,
             self.public_ids,
-            len(self.public_ids),
+            self.size,
             now_ns,
             seconds=self.seconds,
             gang=self.gang,
@@ -117,7 +126,12 @@ class Submission:
         )
 
     def queued(self, now_ns: int) -> list[Queued]:
-        return [Queued(job, self.key, now_ns, self.gang) for job in self.public_ids]
+        """What enters the queue: the jobs, and the rest of an array as one entry."""
+        found = [Queued(job, self.key, now_ns, self.gang, self.user_id) for job in self.public_ids]
+        if self.array_id is not None and (left := self.size - len(self.public_ids)):
+            rest = Rest(self.array_id, self.size, self.size - left)
+            found.append(Queued(self.array_id, self.key, now_ns, None, self.user_id, rest))
+        return found
 
 
 def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:
@@ -128,12 +142,12 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     check_level(shape, view.cards)
     _check_together(body)
     _check_fenced(body, parts)
-    public_ids = tuple(new_id("j") for _ in range(parts[-1].first + parts[-1].count))
+    at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
+    public_ids = tuple(new_id("j") for _ in range(at_once))
     gang = None if group is None else Gang(new_id("g"), group, public_ids)
     refuse(_judge(body, shape, gang, tenant.name, view))
     if body.reservation is not None:
         mirror.check_reservation(body.reservation, tenant.name)
-    count = len(public_ids)
     made = None if body.name else partial(_name_from, parts[0].command[0], public_ids[0])
     name = made(SHORT) if made else check_name(body.name or "", "job name")
     many = body.array is not None or group is not None
@@ -146,7 +160,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         priority=check_priority(body.priority, principal),
         max_seconds=body.max_seconds,
         seconds=mirror.seconds(tenant.name, name, parts[0].shape, body.max_seconds),
-        names=tuple(f"{name}.{n}" for n in range(count)) if many else (name,),
+        names=tuple(f"{name}.{n}" for n in range(at_once)) if many else (name,),
         array=name if many else None,
         public_ids=public_ids,
         attached=body.attached,
@@ -155,6 +169,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         requeue=body.requeue,
         reservation=body.reservation,
         gang=gang,
+        array_id=None if body.array is None else new_id(ARRAY),
         spare_name=made(LONG) if made else None,
     )
 

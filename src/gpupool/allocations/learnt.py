@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.gangs import shape_of
-from gpupool.allocations.tables import claims, jobs
+from gpupool.allocations.tables import arrays, claims, jobs
 from gpupool.base.errors import GpupoolError
 from gpupool.model.claim import Shape
 from gpupool.model.job import JobState
@@ -40,10 +40,12 @@ _NS = 10**9
 log = logging.getLogger(__name__)
 
 _CLAIMED = (
-    sa.select(claims, sa.func.count(jobs.c.id).label("jobs"))
-    .join(jobs, jobs.c.claim_id == claims.c.id)
+    # An array asks for all its members, whether or not they are jobs already.
+    sa.select(claims, sa.func.coalesce(arrays.c.size, sa.func.count(jobs.c.id)).label("jobs"))
+    .outerjoin(arrays, arrays.c.claim_id == claims.c.id)
+    .outerjoin(jobs, sa.and_(jobs.c.claim_id == claims.c.id, jobs.c.array_id.is_(None)))
     .where(claims.c.submitted_ns > sa.bindparam("since"))
-    .group_by(claims.c.id)
+    .group_by(claims.c.id, arrays.c.size)
     .order_by(claims.c.id.desc())
     .limit(REMEMBERED)
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.arrays.members import make_members, with_members
 from gpupool.allocations.cards import card_notes, free_cards, read_cards_by_id, take_cards, uncut
 from gpupool.allocations.held import held_of, read_held
 from gpupool.allocations.hosts import free_hosts, take_hosts
@@ -97,8 +98,10 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
     """Write placements; also the jobs that no longer wait. Raises StaleGeneration and leaves nothing.
 
     All or nothing: a card whose row is not the one that was read fails the whole plan. A gang of which a member that
-    was to start is gone is left out as a whole.
+    was to start is gone is left out as a whole. A member of an array becomes a job here.
     """
+    members = make_members(write, (placement.job for placement in placements))
+    placements = with_members(placements, members)
     pending = _pending(write, [placement.job for placement in placements]) if placements else {}
     gone = tuple(placement.job for placement in placements if placement.job not in pending)
     broken = {placement.gang for placement in placements if placement.gang and placement.job not in pending}
@@ -118,7 +121,8 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
     _start_jobs(write, valid, pending)
     held = tuple(held_of(pending[one.job], one.seats, write.now_ns, one.numa) for one in valid)
     names = tuple(placement.job for placement in valid)
-    return Granted(names, card_notes(cards.values()), hold(write, by_tenant), hosts, held), gone
+    granted = Granted(names, card_notes(cards.values()), hold(write, by_tenant), hosts, held, made=tuple(members))
+    return granted, gone
 
 
 def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:

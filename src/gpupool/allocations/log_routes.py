@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Reader, Service, Wait
+from gpupool.allocations.arrays.references import topic_of
 from gpupool.base.errors import NotFound
 from gpupool.model.job import ENDED
 from gpupool.wire.jobs import JobOut, LogOut
@@ -58,7 +59,7 @@ async def logs(
         left = deadline - time.monotonic()
         if ended or left <= 0 or (chunk is not None and chunk.data):
             return _log_out(now, chunk, offset, limit)
-        with request.app.state.store.hub.ticket(("job", now.id)) as ticket:
+        with request.app.state.store.hub.ticket(topic_of(now.id)) as ticket:
             if (await run_in_threadpool(allocations.job_with_output, now.id, caller)).generation == now.generation:
                 await _first(source.changed(now.id, left), ticket.wait(left))
 

@@ -26,7 +26,7 @@ from gpupool.allocations.owing import read_owed
 from gpupool.allocations.past_use import PastUse
 from gpupool.allocations.queue import JobQueue
 from gpupool.allocations.reserving import read_reservations
-from gpupool.allocations.waiting import Queued, read_waiting
+from gpupool.allocations.waiting import Queued, read_queue
 from gpupool.base.errors import NotFound
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
@@ -73,7 +73,7 @@ class Mirror:
             if not self._learnt.expected.shapes:
                 self._learnt.load(connection, now_ns)
             self._queue.clear()
-            self.enqueue(read_waiting(connection, None, self.seconds))
+            self.enqueue(read_queue(connection, self.seconds))
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
@@ -119,9 +119,17 @@ class Mirror:
                     self._owed.settle(key.gang or job)
             self.generation += 1
 
+    def note_made(self, made: Iterable[str]) -> None:
+        """Members of arrays, by reference, that have become jobs: their arrays have so much less to yield."""
+        with self.lock:
+            for reference in made:
+                self._queue.remove(reference)
+            self.generation += 1
+
     def note_granted(self, granted: Granted) -> None:
         """Everything that one transaction changed of cards, hosts, tenants and holders."""
         with self.lock:
+            self.note_made(granted.made)
             self.note_cards(granted.cards)
             self.note_hosts(granted.hosts)
             for row in granted.tenants:
@@ -284,6 +292,16 @@ class Mirror:
     def key_of(self, job: str) -> ClassKey | None:
         with self.lock:
             return self._queue.key_of(job)
+
+    def next_of(self, array: str) -> str | None:
+        """The member of an array's rest whose turn comes first; None where nothing is left of it."""
+        with self.lock:
+            return self._queue.next_of(array)
+
+    def entries_of(self, tenant: str, user_id: int | None = None) -> int:
+        """How many entries of the queue a tenant, or one of its users, has."""
+        with self.lock:
+            return self._queue.entries_of(tenant, user_id)
 
     def waiting_count(self) -> int:
         with self.lock:

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.gangs import environment
-from gpupool.allocations.tables import allocations, claims, gangs, jobs, launches, seats
+from gpupool.allocations.tables import allocations, arrays, claims, gangs, jobs, launches, seats
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.numa import format_cpus, numa_of, parts_of
@@ -58,6 +58,8 @@ _WORK = (
         tenants.c.name.label("tenant"),
         users.c.name.label("user"),
         launches.c.spec,
+        gangs.c.launch.label("gang_launch"),
+        arrays.c.launch.label("array_launch"),
     )
     .join(nodes, nodes.c.id == allocations.c.node_id)
     .join(jobs, jobs.c.id == allocations.c.job_id)
@@ -65,6 +67,8 @@ _WORK = (
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .join(users, users.c.id == jobs.c.user_id)
     .outerjoin(launches, launches.c.job_id == jobs.c.id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .outerjoin(arrays, arrays.c.id == jobs.c.array_id)
     .where(
         nodes.c.agent == sa.bindparam("of_agent"),
         allocations.c.state != sa.literal_column("'released'"),
@@ -94,6 +98,18 @@ _PLACED_MEMBERS = (
     .order_by(jobs.c.gang_id, jobs.c.gang_rank)
 )
 """The states are the partial index's own words; see `tables.IS_LIVE`."""
+
+
+_FORGOTTEN: dict[str, Any] = {
+    "argv": [],
+    "cwd": "/",
+    "env": {},
+    "umask": 0o022,
+    "limits": {},
+    "run_as": None,
+    "fence": True,
+}
+"""Of a job that has ended: what its node still does for it needs none of this."""
 
 
 def work_for(connection: sa.Connection, agent: str, after: int) -> tuple[int, list[WorkOut]]:
@@ -145,7 +161,7 @@ def _is_resized(row: Row) -> bool:
 
 
 def _work_out(row: Row, taken: Sequence[Row], together: dict[str, str]) -> WorkOut:
-    spec = row.spec or {"argv": [], "cwd": "/", "env": {}, "umask": 0o022, "limits": {}, "run_as": None, "fence": True}
+    spec = row.spec or row.gang_launch or row.array_launch or _FORGOTTEN
     stopping = row.allocation_state == AllocationState.RELEASING
     return WorkOut(
         allocation=row.allocation,
@@ -171,7 +187,7 @@ def _work_out(row: Row, taken: Sequence[Row], together: dict[str, str]) -> WorkO
             )
             for seat in taken
         ],
-        argv=spec["argv"],
+        argv=spec.get("argv_of", {}).get(row.gang_role, spec["argv"]),
         cwd=spec["cwd"],
         env=_environment(row, spec["env"], together),
         umask=spec["umask"],

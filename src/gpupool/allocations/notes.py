@@ -46,3 +46,5 @@ class Granted:
     """Jobs that hold seats from now on, or others than before."""
     returned: tuple[str, ...] = ()
     """Jobs that hold nothing any more."""
+    made: tuple[str, ...] = ()
+    """Members of arrays, by reference, that have become jobs."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpupool.allocations import together
+from gpupool.allocations.arrays.members import for_members, make_members
 from gpupool.allocations.cards import read_all_cards, read_cards
 from gpupool.allocations.hosts import read_all_hosts
 from gpupool.allocations.ledger import grant
@@ -21,7 +22,7 @@ from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.pace import Pace
 from gpupool.allocations.planner import BATCH, Planner
-from gpupool.allocations.waiting import Queued
+from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
 from gpupool.base.supervised import SupervisedThread
 from gpupool.metering.service import Metering
@@ -42,6 +43,17 @@ class Outcome:
     placed: int
     more: bool
     """Another cycle may place more at once: the plan was full, or it was stale."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What was written of a plan. `waiting`: members of arrays that were `made`, as others leave for them."""
+
+    granted: Granted
+    gone: Sequence[str]
+    leaving: Mapping[str, str]
+    made: tuple[str, ...]
+    waiting: tuple[Queued, ...]
 
 
 @dataclass(frozen=True)
@@ -204,15 +216,14 @@ class Placer:
                 return Outcome(0, more=False)
             try:
                 with self._store.write() as write:
-                    granted, gone = grant(write, self._metering, plan.placements)
-                    leaving = together.evict(write, plan.evictions, self.planner.rules.grace_s)
-                    write.note(partial(self._settle, granted, gone, leaving))
+                    done = self._carry_out(write, plan)
+                    write.note(partial(self._settle, done))
             except StaleGeneration:
                 self._reread(plan)
                 return Outcome(0, more=True)
             self._stale = 0
             full = len(plan.placements) >= BATCH or any(item.count > len(item.heads) for item in snapshot.waiting)
-            return Outcome(len(granted.jobs), more=full or bool(gone))
+            return Outcome(len(done.granted.jobs), more=full or bool(done.gone))
 
     def take_in(self, arrival: Arrival, *, wait: bool) -> None:
         """Write a job and, where there is room, its grant in one transaction; else it waits, or NoRoomNow is raised."""
@@ -244,14 +255,14 @@ class Placer:
         rejection = plan.rejections.get(arrival.waiting.key)
         with self._store.write() as write:
             arrival.insert(write)
-            granted, gone = grant(write, self._metering, plan.placements)
-            leaving = together.evict(write, plan.evictions, self.planner.rules.grace_s)
+            done = self._carry_out(write, plan)
             arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
-            write.note(lambda: self._mirror.enqueue(item for item in arrival.queued if item.job not in granted.jobs))
-            write.note(lambda: self._settle(granted, gone, leaving))
+            placed = done.granted.jobs
+            write.note(lambda: self._mirror.enqueue(item for item in arrival.queued if item.job not in placed))
+            write.note(lambda: self._settle(done))
         self._stale = 0
         self.planner.keep(plan)
-        if len(granted.jobs) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
+        if len(placed) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
             self._pace.hurry()
 
     def take_in_later(self, arrival: Arrival) -> None:
@@ -319,8 +330,19 @@ class Placer:
         with self._store.read() as connection:
             self._mirror.note_cards(read_cards(connection, uuids))
 
-    def _settle(self, granted: Granted, gone: Sequence[str], leaving: Mapping[str, str]) -> None:
-        self._mirror.note_granted(granted)
+    def _carry_out(self, write: Write, plan: Plan) -> _Done:
+        """Write what the plan decided."""
+        granted, gone = grant(write, self._metering, plan.placements)
+        made = make_members(write, (one.beneficiary for one in plan.evictions))
+        leaving = together.evict(write, for_members(plan.evictions, made), self.planner.rules.grace_s)
+        again = tuple(read_waiting(write.connection, made.values(), self._mirror.seconds)) if made else ()
+        return _Done(granted, gone, leaving, tuple(made), again)
+
+    def _settle(self, done: _Done) -> None:
+        self._mirror.note_granted(done.granted)
+        self._mirror.note_made(done.made)
+        self._mirror.enqueue(done.waiting, again=True)
         now_ns = self._store.clock.now_ns()
-        self.planner.note_evicted((now_ns, tenant) for tenant in self._mirror.note_leaving(leaving, leaving))
-        self._mirror.dequeue([*granted.jobs, *gone])
+        left = self._mirror.note_leaving(done.leaving, done.leaving)
+        self.planner.note_evicted((now_ns, tenant) for tenant in left)
+        self._mirror.dequeue([*done.granted.jobs, *done.gone])

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations import together
+from gpupool.allocations.arrays.ending import count_ended
 from gpupool.allocations.ledger import give_back
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, jobs, launches
@@ -48,6 +49,7 @@ _FOUND = (
         jobs.c.stop_requested,
         jobs.c.started_ns,
         jobs.c.gang_id,
+        jobs.c.array_id,
         jobs.c.launcher,
         jobs.c.preemptions,
         claims.c.preemptible,
@@ -202,12 +204,16 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
         },
     )
     write.execute(_FORGET_LAUNCH, {"job": row.job_id})
+    if row.array_id is not None:
+        count_ended(write, row.array_id, {state: 1})
     data = {"name": row.name, "state": str(state), "reason": reason, "exit_code": report.exit_code}
     write.event("job.ended", row.job, tenant_id=row.tenant_id, data=data)
     told.ended.append(row.job)
     if state is JobState.DONE and (began := report.started_ns or row.started_ns):
         told.done[row.job] = (write.now_ns - _in_ledger_time(write, row, began)) // 10**9
     leaving, gone = together.end_gang(write, row, state)
+    if row.gang_id is not None:
+        together.forget_launches(write, [row.gang_id])
     told.leaving += leaving
     told.dequeued += gone
     told.ended += gone

@@ -1,35 +1,22 @@
-"""Which jobs a caller sees, by name or a page at a time: from the caller's scope, in a fixed number of queries."""
+"""Which job or array a caller means: by id or by name, from the caller's scope, in a fixed number of queries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from gpupool.allocations.job_view import JOB, Row, Why, describe
-from gpupool.allocations.tables import IS_LIVE, jobs
-from gpupool.base.errors import InvalidBody, NotFound
+from gpupool.allocations.arrays import view
+from gpupool.allocations.arrays.references import is_array_id
+from gpupool.allocations.job_view import Row, Why
+from gpupool.allocations.tables import arrays, jobs
+from gpupool.base.errors import NotFound, NotOneJob, WrongState
 from gpupool.base.ids import is_id
 from gpupool.model.job import ENDED, LIVE
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.tables import tenants, users
-from gpupool.wire.common import Page
+from gpupool.tenancy.tables import tenants
 from gpupool.wire.jobs import JobOut
-
-RECENT_NS = 3600 * 10**9
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Which jobs a list shows. `everything` includes those that ended long ago, `live` none that ended."""
-
-    states: frozenset[str] = frozenset()
-    name: str | None = None
-    tenant: str | None = None
-    user: str | None = None
-    everything: bool = False
-    live: bool = False
 
 
 def scope(principal: Principal) -> sa.ColumnElement[bool]:
@@ -51,35 +38,133 @@ def shown(principal: Principal, job: JobOut) -> JobOut:
 
 
 def find(connection: sa.Connection, principal: Principal, named: str) -> Row:
-    """A job by id, by name (the live one, else the newest), or `last` (the caller's newest). Raises NotFound.
+    """A job by id, by name (the live one, else the newest), or `last` (the caller's newest).
 
-    The name of an array or a gang is its first job.
+    The name of a gang is its first job. Raises NotFound; NotOneJob for an array; WrongState for a member that is no
+    job yet.
     """
-    query, newest = sa.select(jobs).limit(1), jobs.c.id.desc()
-    if is_id(named):
-        query = query.where(scope(principal), jobs.c.public_id == named)
-    elif named == "last":
-        query = query.where(scope(principal), jobs.c.user_id == principal.user_id).order_by(newest)
-    else:
-        query = query.where(_in_tenants(principal), jobs.c.name == named)
-        query = query.order_by(jobs.c.state.in_(ENDED), newest)
-    row = connection.execute(query).one_or_none()
-    if row is None and not is_id(named) and named != "last":
-        first = sa.select(jobs).where(_in_tenants(principal), jobs.c.array_name == named)
-        row = connection.execute(first.order_by(jobs.c.submitted_ns.desc(), jobs.c.array_index).limit(1)).one_or_none()
+    found = look_up(connection, principal, named)
+    if isinstance(found, Unmade):
+        state = found.out(lambda _job: "").state
+        raise WrongState(f"job {found.name} is {state}, and was never started", hint=f"gpupool show {found.name}")
+    return found
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """A member of an array that is no job yet."""
+
+    array: Row
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.array.name}.{self.index}"
+
+    def out(self, why: Why) -> JobOut:
+        return view.unmade_member(self.array, self.index, why)
+
+
+def look_up(connection: sa.Connection, principal: Principal, named: str) -> Row | Unmade:
+    """As `find`, also a member of an array that is no job yet. Raises NotFound, NotOneJob."""
+    if named == "last":
+        return _last(connection, principal)
+    query = sa.select(jobs).limit(1)
+    if is_id(named) and not is_array_id(named):
+        row = connection.execute(query.where(scope(principal), jobs.c.public_id == named)).one_or_none()
+        if row is None:
+            raise _no_job(named)
+        return row
+    query = query.where(_in_tenants(principal), jobs.c.name == named)
+    row = connection.execute(query.order_by(jobs.c.state.in_(ENDED), jobs.c.id.desc())).one_or_none()
+    if row is not None and row.state not in ENDED:
+        return row
+    return _of_array(connection, principal, named, row) or row or _first_of_gang(connection, principal, named)
+
+
+def _of_array(connection: sa.Connection, principal: Principal, named: str, ended: Row | None) -> Row | Unmade | None:
+    """What the name means among arrays, where that is newer than a job of this name that has `ended`."""
+    array = view.find_array(connection, in_scope(principal), named)
+    if array is not None and (ended is None or array.submitted_ns > ended.submitted_ns):
+        raise view.not_one_job(array)
+    member = view.find_member(connection, in_scope(principal), named)
+    if member is None or (ended is not None and member[0].submitted_ns <= ended.submitted_ns):
+        return None
+    key = view.member_key(connection, *member)
+    if key is None:
+        return Unmade(*member)
+    return connection.execute(sa.select(jobs).where(jobs.c.id == key)).one()
+
+
+def _first_of_gang(connection: sa.Connection, principal: Principal, named: str) -> Row:
+    first = sa.select(jobs).where(_in_tenants(principal), jobs.c.array_name == named, jobs.c.gang_id.is_not(None))
+    row = connection.execute(first.order_by(jobs.c.submitted_ns.desc(), jobs.c.array_index).limit(1)).one_or_none()
     if row is None:
         raise _no_job(named)
     return row
 
 
-def find_all_live(connection: sa.Connection, principal: Principal, named: str) -> Sequence[Row]:
-    """The live jobs of that id, name or array. Raises NotFound when nothing was ever called so."""
+def _last(connection: sa.Connection, principal: Principal) -> Row:
+    """The caller's newest submission: the members of an array are made later than what was submitted after it."""
+    mine = sa.select(jobs).where(scope(principal), jobs.c.user_id == principal.user_id, jobs.c.array_id.is_(None))
+    row = connection.execute(mine.order_by(jobs.c.id.desc()).limit(1)).one_or_none()
+    my_arrays = view.ARRAY.where(in_scope(principal), arrays.c.user_id == principal.user_id)
+    array = connection.execute(my_arrays.order_by(arrays.c.id.desc()).limit(1)).one_or_none()
+    if array is not None and (row is None or array.submitted_ns > row.submitted_ns):
+        raise view.not_one_job(array)
+    if row is None:
+        raise _no_job("last")
+    return row
+
+
+def find_array(connection: sa.Connection, principal: Principal, named: str) -> Row:
+    """An array by id, by name (the newest), or `last` where that is one. Raises NotFound."""
+    if named == "last":
+        try:
+            named = look_up(connection, principal, named).name
+        except NotOneJob as error:
+            named = error.details["array"]
+    row = view.find_array(connection, in_scope(principal), named)
+    if row is None:
+        raise NotFound(f"there is no array {named!r}", hint="gpupool ps --all  lists your jobs")
+    return row
+
+
+def find_all_live(connection: sa.Connection, principal: Principal, named: str) -> tuple[Sequence[Row], Row | None]:
+    """The live jobs of that id, name or array, and the array where it has members that are no jobs yet.
+
+    Of a member alone that is no job yet, nothing: see `find_unmade`. Raises NotFound where nothing was ever called so.
+    """
     query = sa.select(jobs).where(scope(principal))
-    match = jobs.c.public_id == named if is_id(named) else _called(principal, named)
+    match = _by_id(named) if is_id(named) else called(principal, named)
     rows = connection.execute(query.where(match, jobs.c.state.in_(LIVE))).all()
-    if not rows and connection.execute(query.where(match).limit(1)).one_or_none() is None:
+    array = view.find_array(connection, in_scope(principal), named)
+    if array is not None and (array.stopped_ns is not None or array.made == array.size):
+        array = None
+    if not rows and array is None and connection.execute(query.where(match).limit(1)).one_or_none() is None:
         raise _no_job(named)
-    return rows
+    return rows, array
+
+
+def find_unmade(connection: sa.Connection, principal: Principal, named: str) -> Unmade | None:
+    """The member of that name, or by its reference, where it is no job yet and still waits."""
+    member = view.find_member(connection, in_scope(principal), named)
+    if member is None or member[0].stopped_ns is not None or view.member_key(connection, *member) is not None:
+        return None
+    return Unmade(*member)
+
+
+def _by_id(named: str) -> sa.ColumnElement[bool]:
+    if not is_array_id(named):
+        return jobs.c.public_id == named
+    return jobs.c.array_id.in_(sa.select(arrays.c.id).where(arrays.c.public_id == named))
+
+
+def in_scope(principal: Principal) -> sa.ColumnElement[bool]:
+    """What the caller may see of `arrays`, in the words of the index on names, which begins with the tenant."""
+    if principal.sees_all:
+        return arrays.c.tenant_id.in_(sa.select(tenants.c.id))
+    return arrays.c.tenant_id == principal.tenant_id
 
 
 def _in_tenants(principal: Principal) -> sa.ColumnElement[bool]:
@@ -87,7 +172,7 @@ def _in_tenants(principal: Principal) -> sa.ColumnElement[bool]:
     return jobs.c.tenant_id.in_(sa.select(tenants.c.id)) if principal.sees_all else scope(principal)
 
 
-def _called(principal: Principal, name: str) -> sa.ColumnElement[bool]:
+def called(principal: Principal, name: str) -> sa.ColumnElement[bool]:
     """Jobs of a name or of an array: two look-ups, where an OR would read all jobs of the tenant."""
     ids = sa.select(jobs.c.id).where(_in_tenants(principal)).correlate(None)
     return jobs.c.id.in_(sa.union_all(ids.where(jobs.c.name == name), ids.where(jobs.c.array_name == name)))
@@ -95,73 +180,3 @@ def _called(principal: Principal, name: str) -> sa.ColumnElement[bool]:
 
 def _no_job(named: str) -> NotFound:
     return NotFound(f"there is no job {named!r}", hint="gpupool ps --all  lists yours")
-
-
-def page(
-    connection: sa.Connection,
-    principal: Principal,
-    wanted: Filter,
-    now_ns: int,
-    after: str | None,
-    limit: int,
-    why: Why,
-) -> Page[JobOut]:
-    """Live jobs first, newest first, then the ended ones, latest first. Two indexed walks and a fixed few look-ups."""
-    part, before = _cursor(after)
-    rows: list[Row] = []
-    if part == "live":
-        rows = _walk(connection, principal, wanted, IS_LIVE, (jobs.c.id,), before, limit + 1)
-        before = None
-    ended_from = len(rows)
-    if len(rows) <= limit and not wanted.live:
-        ended = jobs.c.ended_ns.is_not(None) if wanted.everything else jobs.c.ended_ns > now_ns - RECENT_NS
-        rows += _walk(connection, principal, wanted, ended, (jobs.c.ended_ns, jobs.c.id), before, limit + 1 - len(rows))
-    shown = rows[:limit]
-    more = None
-    if len(rows) > limit:
-        last = shown[-1]
-        more = f"live.{last.id}" if limit - 1 < ended_from else f"ended.{last.ended_ns}.{last.id}"
-    return Page(items=describe(connection, shown, why), next=more)
-
-
-def _cursor(after: str | None) -> tuple[str, tuple[int, ...] | None]:
-    if after is None:
-        return "live", None
-    kind, *numbers = after.split(".")
-    if kind not in ("live", "ended") or not all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
-        raise InvalidBody(f"after={after[:60]!r} is no cursor of this list", hint="use `next` of the page before")
-    if len(numbers) != (1 if kind == "live" else 2):
-        raise InvalidBody(f"after={after[:60]!r} is no cursor of this list", hint="use `next` of the page before")
-    return kind, tuple(int(n) for n in numbers)
-
-
-def _walk(
-    connection: sa.Connection,
-    principal: Principal,
-    wanted: Filter,
-    part: sa.ColumnElement[bool],
-    columns: tuple[sa.ColumnElement[int], ...],
-    before: tuple[int, ...] | None,
-    limit: int,
-) -> list[Row]:
-    """Keys first, from one table along one index, and only then what is shown of them."""
-    keys = sa.select(jobs.c.id).where(scope(principal), part, *_conditions(principal, wanted)).correlate(None)
-    if before is not None:
-        keys = keys.where(sa.tuple_(*columns) < sa.tuple_(*map(sa.literal, before)))
-    order = [column.desc() for column in columns]
-    return list(connection.execute(JOB.where(jobs.c.id.in_(keys.order_by(*order).limit(limit))).order_by(*order)))
-
-
-def _conditions(principal: Principal, wanted: Filter) -> Iterator[sa.ColumnElement[bool]]:
-    if wanted.states:
-        yield jobs.c.state.in_(wanted.states)
-    if wanted.name:
-        yield _called(principal, wanted.name)
-    if wanted.tenant:
-        yield jobs.c.tenant_id == _key(tenants, wanted.tenant)
-    if wanted.user:
-        yield jobs.c.user_id == _key(users, wanted.user)
-
-
-def _key(table: sa.Table, name: str) -> sa.ScalarSelect[int]:
-    return sa.select(table.c.id).where(table.c.name == name).correlate(None).scalar_subquery()

@@ -10,15 +10,16 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Limit, Reader, Runner, Service, Wait, until, while_connected
+from gpupool.allocations.arrays.references import topic_of
 from gpupool.allocations.intake import with_limits
-from gpupool.allocations.reading import Filter
+from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.service import is_settled
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import limits_of_peer
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Page
-from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
+from gpupool.wire.jobs import ArrayOut, ExplainOut, JobIn, JobOut, ResizedOut, ResizeIn, StopIn, SubmittedOut
 from gpupool.wire.people import QuotaTreeOut
 
 router = APIRouter(tags=["jobs"])
@@ -93,7 +94,7 @@ async def get_job(
     def wait() -> Awaitable[JobOut]:
         return until(
             request,
-            ("job", public_id),
+            topic_of(public_id),
             wait_seconds,
             lambda: allocations.job(public_id, caller),
             lambda now: now.generation > generation or now.state in ENDED,
@@ -103,6 +104,12 @@ async def get_job(
         with allocations.leases.holding(public_id):
             return await while_connected(request, wait())
     return await wait()
+
+
+@router.get("/arrays/{array}")
+def get_array(array: str, allocations: Service, caller: Reader) -> ArrayOut:
+    """One array by id or name: how many of its members are in which state. `last` is the caller's newest."""
+    return allocations.array(array, caller)
 
 
 @router.post("/jobs/{job}/stop")

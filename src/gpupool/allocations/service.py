@@ -6,8 +6,7 @@ in order and keeps the mirror informed. Agents have a door of their own (`agents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -21,26 +20,30 @@ from gpupool.allocations import (
     reserving,
 )
 from gpupool.allocations.agents import Agents
+from gpupool.allocations.arrays import view
 from gpupool.allocations.arrivals import Arrivals
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.event_feed import EventFeed
 from gpupool.allocations.event_log import read_events
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
+from gpupool.allocations.job_pages import Filter, page
 from gpupool.allocations.leases import Leases
+from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Placer
 from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
 from gpupool.allocations.shapes import check_shape
-from gpupool.allocations.tables import IS_LIVE, jobs
-from gpupool.base.errors import NotAllowed, OutputIsPrivate, WrongState
+from gpupool.allocations.stopping import Stopping, check_may, live_jobs
+from gpupool.allocations.tables import IS_LIVE, NOT_MADE, jobs
+from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import ENDED, LIVE, JobState
 from gpupool.model.job_limits import USUAL, JobLimits
-from gpupool.model.tenant import Permission, Principal
+from gpupool.model.tenant import Principal
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import replay
@@ -50,7 +53,7 @@ from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.common import Event, Page
 from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.jobs import ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
+from gpupool.wire.jobs import ArrayOut, ExplainOut, JobIn, JobOut, QueuedOut, ResizedOut, ResizeIn, SubmittedOut
 from gpupool.wire.people import QuotaTreeOut
 from gpupool.wire.reservations import ReservationIn, ReservationOut
 
@@ -68,6 +71,7 @@ class Allocations:
         policy: str = DEFAULT,
         rules: PreemptionRules = GENTLE,
         job_limits: JobLimits = USUAL,
+        pending_limits: PendingLimits = PENDING_LIMITS,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
@@ -77,7 +81,8 @@ class Allocations:
         self.leases = Leases(self._lease_ended)
         self.agents = Agents(store, fleet, metering, self.mirror, self.leases)
         self.event_feed = EventFeed(store)
-        self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer)
+        self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer, pending_limits)
+        self._stopping = Stopping(store, self.mirror, self.leases, self.placer.planner.why)
 
     def start(self) -> None:
         """Read what waits, give attached jobs a fresh lease, begin to place."""
@@ -98,7 +103,7 @@ class Allocations:
             tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
         self.placer.refresh()
         submission = intake.check(body, principal, tenant, run_as, self.mirror)
-        told = self._arrivals.take_in(submission, wait=body.wait)
+        told = self._arrivals.take_in(submission, principal, wait=body.wait)
         if body.attached:
             self.leases.renew(submission.public_ids[0])
         return told
@@ -107,8 +112,7 @@ class Allocations:
 
     def job(self, named: str, principal: Principal) -> JobOut:
         with self.store.read() as connection:
-            row = reading.find(connection, principal, named)
-            job = self._in_use(job_view.one(connection, row.id, self.placer.planner.why), processes=True)
+            job = self._in_use(self._shown(connection, named, principal), processes=True)
         return reading.shown(principal, job)
 
     def job_with_output(self, named: str, principal: Principal) -> JobOut:
@@ -121,9 +125,24 @@ class Allocations:
             )
         return job
 
-    def list_jobs(self, principal: Principal, wanted: reading.Filter, after: str | None, limit: int) -> Page[JobOut]:
+    def _shown(self, connection: sa.Connection, named: str, principal: Principal) -> JobOut:
+        """A job, or a member of an array that is no job yet. Raises NotFound, NotOneJob."""
+        found, why = reading.look_up(connection, principal, named), self.placer.planner.why
+        return found.out(why) if isinstance(found, reading.Unmade) else job_view.one(connection, found.id, why)
+
+    def array(self, named: str, principal: Principal) -> ArrayOut:
+        """An array as a whole. Raises NotFound."""
         with self.store.read() as connection:
-            found = reading.page(
+            row = reading.find_array(connection, principal, named)
+            following = self.mirror.next_of(row.public_id)
+            shown = view.describe_array(connection, row, following, self.placer.planner.why)
+        if reading.may_see_inside(principal, shown.user):
+            return shown
+        return shown.model_copy(update={"command": [], "private": True})
+
+    def list_jobs(self, principal: Principal, wanted: Filter, after: str | None, limit: int) -> Page[JobOut]:
+        with self.store.read() as connection:
+            found = page(
                 connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.planner.why
             )
         return found.model_copy(update={"items": [reading.shown(principal, self._in_use(job)) for job in found.items]})
@@ -139,9 +158,14 @@ class Allocations:
 
     def explain(self, named: str, principal: Principal) -> ExplainOut:
         with self.store.read() as connection:
-            row = reading.find(connection, principal, named)
-            job = job_view.one(connection, row.id, self.placer.planner.why)
-            return explain_job(connection, job, principal, self.mirror, self.placer, self.store.clock.now_ns())
+            now_ns, array = self.store.clock.now_ns(), None
+            try:
+                job = self._shown(connection, named, principal)
+            except NotOneJob as error:
+                array = self.array(error.details["array"], principal)
+                job = self._shown(connection, array.next or array.last, principal)
+            told = explain_job(connection, job, principal, self.mirror, self.placer, now_ns)
+            return told.model_copy(update={"array": array})
 
     def quotas(self, principal: Principal) -> QuotaTreeOut:
         """Who may hold, holds, borrows and lends what, as far as the caller may see it."""
@@ -171,7 +195,9 @@ class Allocations:
         """Live jobs by state."""
         with self.store.read() as connection:
             query = sa.select(jobs.c.state, sa.func.count()).where(IS_LIVE).group_by(jobs.c.state)
-            return {str(state): 0 for state in LIVE} | {row[0]: row[1] for row in connection.execute(query)}
+            found = {str(state): 0 for state in LIVE} | {row[0]: row[1] for row in connection.execute(query)}
+            found[JobState.PENDING] += connection.execute(NOT_MADE).scalar_one()
+            return found
 
     def queue(self, principal: Principal, limit: int) -> list[QueuedOut]:
         """What waits, in the order of its turn."""
@@ -209,50 +235,16 @@ class Allocations:
 
     def stop(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
         """Ask for the end of a job, or of all live jobs of an array. Raises NotFound, NotAllowed, WrongState."""
-        with self.store.read() as connection:
-            rows = reading.find_all_live(connection, principal, named)
-        if not rows:
-            ended = self.job(named, principal)
-            raise WrongState(f"job {ended.name} is {ended.state} already", hint="gpupool ps  shows what runs")
-        self._check_may(rows, principal, "stop")
-        mine = all(row.user_id == principal.user_id for row in rows)
-        self.stop_jobs([row.id for row in rows], "user" if mine else "admin", grace_s)
-        with self.store.read() as connection:
-            return [job_view.one(connection, row.id, self.placer.planner.why) for row in rows]
-
-    def _check_may(self, rows: Sequence[sa.Row[Any]], principal: Principal, verb: str) -> None:
-        others = [row for row in rows if row.user_id != principal.user_id]
-        if others and not principal.may(Permission.MANAGE_TENANT):
-            raise NotAllowed(
-                f"job {others[0].name} belongs to somebody else", hint=f"its user or a tenant-admin can {verb} it"
-            )
+        return self._stopping.stop(named, principal, grace_s)
 
     def stop_all(self, principal: Principal, why: str, grace_s: int | None) -> int:
         """Stop every live job the caller may stop; how many that were."""
-        with self.store.read() as connection:
-            query = sa.select(jobs.c.id).where(reading.scope(principal), IS_LIVE)
-            if not principal.may(Permission.MANAGE_TENANT):
-                query = query.where(jobs.c.user_id == principal.user_id)
-            ids = connection.execute(query).scalars().all()
-        self.stop_jobs(ids, why, grace_s)
-        return len(ids)
-
-    def stop_jobs(self, job_ids: Sequence[int], why: str, grace_s: int | None) -> None:
-        if not job_ids:
-            return
-        with self.store.write() as write:
-            gone, asked = progress.request_stop(write, job_ids, why, grace_s)
-            write.note(lambda: self.mirror.dequeue(gone))
-            write.note(lambda: self.mirror.note_leaving(asked))
-        self.leases.drop(gone)
+        return self._stopping.stop_all(principal, why, grace_s)
 
     def _lease_ended(self, public_ids: list[str]) -> None:
         with self.store.read() as connection:
-            ids = connection.execute(
-                sa.select(jobs.c.id).where(jobs.c.public_id.in_(public_ids), jobs.c.state.in_(LIVE))
-            ).scalars()
-            live = ids.all()
-        self.stop_jobs(live, "lease", None)
+            live = live_jobs(connection, public_ids)
+        self._stopping.stop_jobs(live, "lease", None)
 
     # --- resizing --------------------------------------------------------------------------
 
@@ -264,7 +256,7 @@ class Allocations:
         wanted = check_wanted(body.gpu_milli, body.memory_bytes)
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-        self._check_may([row], principal, "resize")
+        check_may([row], principal, "resize")
         self.agents.used_at_resize.pop(row.public_id, None)
         with self.placer.standing_still() as snapshot, self.store.write() as write:
             done = resize_job(write, self.metering, row.id, wanted, Beside(snapshot, write.now_ns))
@@ -284,7 +276,7 @@ class Allocations:
         """A job says that its work is saved now. Raises NotFound, NotAllowed, WrongState where it does not run."""
         with self.store.read() as connection:
             row = reading.find(connection, principal, named)
-        self._check_may([row], principal, "speak for")
+        check_may([row], principal, "speak for")
         with self.store.write() as write:
             state = progress.note_saved(write, row.id)
             if state != JobState.RUNNING:

@@ -8,6 +8,8 @@ from gpupool.store.tables import BigId, metadata
 
 _LIVE_STATES = ("pending", "starting", "running")
 _LIVE = sa.text(f"state IN {_LIVE_STATES}")
+_LIVE_MEMBER = sa.text(f"state IN {_LIVE_STATES} AND array_id IS NOT NULL")
+_HAS_REST = sa.text("stopped_ns IS NULL AND made < size")
 
 claims = sa.Table(
     "claims",
@@ -49,7 +51,45 @@ gangs = sa.Table(
     sa.Column("name", sa.String(63), nullable=False),
     sa.Column("spec", sa.JSON, nullable=False, comment="its roles and groups, see allocations.gangs"),
     sa.Column("submitted_ns", sa.BigInteger, nullable=False),
+    sa.Column("launch", sa.JSON, nullable=True, comment="how to start its members; null: all have ended"),
 )
+
+arrays = sa.Table(
+    "arrays",
+    metadata,
+    # One row per submission with --array. Its members become rows of `jobs` when they are placed: decision 0015.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("claim_id", sa.ForeignKey("claims.id"), nullable=False, unique=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("project_id", sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("user_id", sa.ForeignKey("users.id"), nullable=False),
+    sa.Column("name", sa.String(63), nullable=False),
+    sa.Column("size", sa.Integer, nullable=False, comment="members in all, numbered from 0"),
+    sa.Column("made", sa.Integer, nullable=False, comment="members that have a row in jobs"),
+    sa.Column("next_index", sa.Integer, nullable=False, comment="every member below it has a row in jobs"),
+    sa.Column("done", sa.Integer, nullable=False, server_default="0", comment="members that ended so; also the next"),
+    sa.Column("failed", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("stopped", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("lost", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("command", sa.JSON, nullable=False),
+    sa.Column("launch", sa.JSON, nullable=True, comment="how to start its members; null: all have ended"),
+    sa.Column("submitted_ns", sa.BigInteger, nullable=False),
+    sa.Column("stopped_ns", sa.BigInteger, nullable=True, comment="when it was stopped: no further member is made"),
+    sa.Column("stop_reason", sa.String(400), nullable=False, server_default=""),
+    sa.Index("ix_arrays_tenant_id_name", "tenant_id", "name"),
+    sa.Index(
+        "ix_arrays_rest",
+        "tenant_id",
+        "id",
+        sqlite_where=_HAS_REST,
+        postgresql_where=_HAS_REST,
+    ),
+)
+HAS_REST = sa.and_(arrays.c.stopped_ns.is_(None), arrays.c.made < arrays.c.size)
+"""The condition of the partial index: members of the array still have to be made."""
+NOT_MADE = sa.select(sa.func.coalesce(sa.func.sum(arrays.c.size - arrays.c.made), 0)).where(HAS_REST)
+"""How many members of arrays wait that have no row in `jobs` yet."""
 
 jobs = sa.Table(
     "jobs",
@@ -63,6 +103,7 @@ jobs = sa.Table(
     sa.Column("name", sa.String(80), nullable=False),
     sa.Column("array_name", sa.String(63), nullable=True),
     sa.Column("array_index", sa.Integer, nullable=True),
+    sa.Column("array_id", sa.ForeignKey("arrays.id"), nullable=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("reason", sa.String(400), nullable=False, server_default="", comment="of the latest state"),
     sa.Column("attached", sa.Boolean, nullable=False),
@@ -88,6 +129,15 @@ jobs = sa.Table(
     sa.Column("preemptions", sa.Integer, nullable=False, server_default="0", comment="times it was sent back to wait"),
     sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),
     sa.Index("ix_jobs_tenant_id_array_name", "tenant_id", "array_name"),
+    sa.Index(
+        "ix_jobs_array_member",
+        "array_id",
+        "array_index",
+        unique=True,
+        sqlite_where=sa.text("array_id IS NOT NULL"),
+        postgresql_where=sa.text("array_id IS NOT NULL"),
+    ),
+    sa.Index("ix_jobs_array_live", "array_id", sqlite_where=_LIVE_MEMBER, postgresql_where=_LIVE_MEMBER),
     sa.Index("ix_jobs_ended_ns", "ended_ns"),
     sa.Index("ix_jobs_tenant_id_ended_ns", "tenant_id", "ended_ns"),
     sa.Index(
@@ -111,8 +161,8 @@ IS_LIVE = jobs.c.state.in_([sa.literal_column(f"'{state}'") for state in _LIVE_S
 launches = sa.Table(
     "launches",
     metadata,
-    # How to start a job: environment, directory, credentials. Deleted when the job ends,
-    # because an environment holds secrets.
+    # How to start a single job: environment, directory, credentials. Deleted when the job ends,
+    # because an environment holds secrets. Arrays and gangs keep theirs once, in their own row.
     sa.Column("job_id", sa.ForeignKey("jobs.id"), primary_key=True),
     sa.Column("spec", sa.JSON, nullable=False),
 )

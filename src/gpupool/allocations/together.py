@@ -8,12 +8,14 @@ members that had not started yet are not started any more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import allocations, jobs, launches
+from gpupool.allocations.arrays.ending import count_ended
+from gpupool.allocations.tables import IS_LIVE, allocations, gangs, jobs, launches
 from gpupool.fleet.tables import nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, JobState
@@ -46,6 +48,16 @@ LATEST_EVENTS = 100_000
 
 _MEMBERS = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state, jobs.c.launcher, jobs.c.stop_requested).where(
     jobs.c.gang_id == sa.bindparam("gang")
+)
+
+_FORGET_LAUNCH = (
+    gangs.update()
+    .where(
+        gangs.c.id == sa.bindparam("gang"),
+        gangs.c.launch.is_not(None),
+        ~sa.exists().where(jobs.c.gang_id == gangs.c.id, IS_LIVE),
+    )
+    .values(launch=sa.null())
 )
 
 
@@ -153,11 +165,20 @@ def stop_waiting(write: Write, job_ids: Sequence[int], why: str) -> list[str]:
         )
     )
     write.execute(launches.delete().where(launches.c.job_id.in_(job_ids)))
+    for array, count in Counter(row.array_id for row in rows if row.array_id is not None).items():
+        count_ended(write, array, {JobState.STOPPED: count})
+    forget_launches(write, {row.gang_id for row in rows if row.gang_id is not None})
     for row in rows:
         data = {"name": row.name, "state": "stopped", "reason": reason}
         write.event("job.ended", row.public_id, tenant_id=row.tenant_id, data=data)
     write.announce("queue", *(("job", row.public_id) for row in rows))
     return [row.public_id for row in rows]
+
+
+def forget_launches(write: Write, gang_ids: Iterable[int]) -> None:
+    """Of gangs whose last member has ended: how to start them, which may hold secrets."""
+    for gang in gang_ids:
+        write.execute(_FORGET_LAUNCH, {"gang": gang})
 
 
 def stop_working(write: Write, job_ids: Sequence[int], why: str, grace_s: int | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which jobs wait, read from the ledger: one by one, and gangs as a whole.
+"""Which jobs wait, read from the ledger: one by one, gangs as a whole, and the rests of arrays.
 
 A gang of which a member is still being sent back waits for that member first: it must not start by halves.
 """
@@ -12,8 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.arrays.rest import Rest, rests_of
 from gpupool.allocations.gangs import gang_of, shape_of
-from gpupool.allocations.tables import IS_LIVE, claims, gangs, jobs
+from gpupool.allocations.tables import HAS_REST, IS_LIVE, arrays, claims, gangs, jobs
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import JobState
@@ -23,12 +24,15 @@ from gpupool.tenancy.tables import tenants
 
 @dataclass(frozen=True)
 class Queued:
-    """A job that waits."""
+    """A job that waits, or the rest of an array."""
 
     job: str
     key: ClassKey
     submitted_ns: int
     gang: Gang | None = None
+    user_id: int = 0
+    rest: Rest | None = None
+    """Of an array, whose id `job` is then: all its members that are no jobs yet."""
 
 
 Seconds = Callable[[str, str, Shape, int | None], int | None]
@@ -52,7 +56,22 @@ _PENDING = (
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .where(jobs.c.state == "pending", IS_LIVE)
-    .order_by(jobs.c.id)
+    .order_by(jobs.c.claim_id, jobs.c.id)
+)
+_RESTS = (
+    sa.select(
+        arrays.c.id.label("array_id"),
+        arrays.c.public_id.label("array"),
+        arrays.c.name,
+        arrays.c.size,
+        arrays.c.next_index,
+        claims,
+        tenants.c.name.label("tenant"),
+    )
+    .join(claims, claims.c.id == arrays.c.claim_id)
+    .join(tenants, tenants.c.id == arrays.c.tenant_id)
+    .where(HAS_REST)
+    .order_by(claims.c.id)
 )
 _MEMBERS = (
     sa.select(
@@ -76,6 +95,13 @@ def read_waiting(
     connection: sa.Connection, only: Collection[str] | None = None, seconds: Seconds = by_limit
 ) -> list[Queued]:
     """Every job that waits; or those named, with all that waits of their gangs."""
+    return [queued for _, queued in _read_waiting(connection, only, seconds)]
+
+
+def _read_waiting(
+    connection: sa.Connection, only: Collection[str] | None, seconds: Seconds
+) -> list[tuple[int, Queued]]:
+    """With the number of the claim of each."""
     query = _PENDING
     if only is not None:
         theirs = sa.select(jobs.c.gang_id).where(jobs.c.public_id.in_(only), jobs.c.gang_id.is_not(None))
@@ -83,9 +109,8 @@ def read_waiting(
     rows = connection.execute(query).all()
     ids = {row.gang_id for row in rows if row.gang_id is not None}
     known = read_gangs(connection, ids)
-    return [
-        _queued(row, known.get(row.gang_id), seconds) for row in rows if row.gang_id is None or row.gang_id in known
-    ]
+    there = [row for row in rows if row.gang_id is None or row.gang_id in known]
+    return [(row.id, _queued(row, known.get(row.gang_id), seconds)) for row in there]
 
 
 def _queued(row: Any, gang: Gang | None, seconds: Seconds) -> Queued:
@@ -93,7 +118,27 @@ def _queued(row: Any, gang: Gang | None, seconds: Seconds) -> Queued:
     name = gang.id if gang else ""
     length = seconds(row.tenant, row.array_name or row.name, shape, row.max_seconds)
     key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation, row.preemptible)
-    return Queued(row.job, key, row.submitted_ns, gang)
+    return Queued(row.job, key, row.submitted_ns, gang, row.user_id)
+
+
+def read_queue(connection: sa.Connection, seconds: Seconds = by_limit) -> list[Queued]:
+    """All that waits, the rests of arrays among it, in the order of their submissions."""
+    found = [*_read_waiting(connection, None, seconds), *_read_rests(connection, seconds)]
+    found.sort(key=lambda one: one[0])  # members that wait again are before the rest of their array
+    return [queued for _, queued in found]
+
+
+def _read_rests(connection: sa.Connection, seconds: Seconds) -> list[tuple[int, Queued]]:
+    rows = connection.execute(_RESTS).all()
+    rests = rests_of(connection, rows)
+    return [(row.id, _queued_rest(row, rests[row.array_id], seconds)) for row in rows]
+
+
+def _queued_rest(row: Any, rest: Rest, seconds: Seconds) -> Queued:
+    shape = shape_of(row)
+    length = seconds(row.tenant, row.name, shape, row.max_seconds)
+    key = ClassKey(row.tenant, row.priority, shape, length, "", row.reservation, row.preemptible)
+    return Queued(row.array, key, row.submitted_ns, None, row.user_id, rest)
 
 
 def read_gangs(connection: sa.Connection, ids: Collection[int]) -> dict[int, Gang]:

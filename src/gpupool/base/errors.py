@@ -156,6 +156,18 @@ class StillInUse(Refused):
     code, title = "GP-2008", "Still in use"
 
 
+class TooMuchPending(Refused):
+    """`details` has what waits, what was asked for and the limit."""
+
+    code, title = "GP-2044", "Too much is waiting"
+
+
+class NotOneJob(Refused):
+    """`details` has the array's id and its number of jobs."""
+
+    code, title = "GP-2045", "An array is many jobs"
+
+
 class GangTooLarge(Refused):
     code, title = "GP-2015", "A gang or a topology that this pool could never start"
 

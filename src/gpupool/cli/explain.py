@@ -17,8 +17,8 @@ MEMBERS = 16
 
 def register(parser: Parser) -> None:
     parser.about = """
-    One sentence with the numbers, the count of cards behind each reason, and what would help. Of a gang that holds
-    cards also how many members run, and where each of the first is.
+    One sentence with the numbers, the count of cards behind each reason, and what would help. Of an array the job
+    whose turn is next. Of a gang that holds cards also how many members run, and where each of the first is.
     """
     parser.examples = ["gpupool explain last", "gpupool explain train -o json"]
     parser.add_argument("job", nargs="?", default="last", metavar="JOB", help="name or id (default: last, your newest)")
@@ -37,6 +37,9 @@ def run(options: argparse.Namespace, context: Context) -> int:
 def text(answer: dict[str, Any]) -> str:
     """The answer for people."""
     lines = [f"{answer['job']} ({answer['state']}): {clean(answer['sentence'])}"]
+    if array := answer.get("array"):
+        which = f"the next of {array['not_made']} that wait" if array["next"] else "its last job"
+        lines.insert(0, f"{array['name']} is an array of {many(array['size'], 'job')}; {which}:")
     for noun in ("card", "node"):
         lines += [f"  {many(count, noun)}: {reason}" for reason, count in answer[f"{noun}s"].items()]
     if answer["ahead"]:

@@ -22,8 +22,8 @@ TAIL_PIECE = 1 << 20
 
 
 def register(parser: Parser) -> None:
-    parser.about = "What a submitted job wrote to stdout and stderr, byte by byte."
-    parser.examples = ["gpupool logs train", "gpupool logs -f train", "gpupool logs -n 20 last"]
+    parser.about = "What a submitted job wrote to stdout and stderr, byte by byte. Of an array, name one job: sweep.3."
+    parser.examples = ["gpupool logs train", "gpupool logs sweep.3", "gpupool logs -f train", "gpupool logs -n 20 last"]
     parser.add_argument("job", metavar="JOB", help="name or id; `last` is your newest")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more until the job has ended")
     parser.add_argument(

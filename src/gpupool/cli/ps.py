@@ -9,7 +9,7 @@ from typing import Any
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, instant, mib, show_list
-from gpupool.cli.output import Column, Row
+from gpupool.cli.output import Column, Row, many
 from gpupool.cli.parser import Parser, add_output, one_of
 
 STATES = ("pending", "starting", "running", "done", "failed", "stopped", "lost")
@@ -21,7 +21,7 @@ def register(parser: Parser) -> None:
     parser.about = """
     Live jobs, newest first, then those that ended within the last hour. You see your tenant's jobs; an admin
     sees everybody's. USE is the GPU time between the last two samples as a part of the job's own share: 100 % is
-    all of it, more is borrowed; it is -- where nothing measures it.
+    all of it, more is borrowed; it is -- where nothing measures it. What an array still has to start is one line.
     """
     parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]
     parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, array or gang")
@@ -92,6 +92,8 @@ def used_memory(job: Row, name: str = "memory_bytes") -> str | None:
 
 def remark(job: Row) -> str:
     """Why it waits or how it ended; else what it runs."""
+    if job.get("jobs", 1) > 1:  # a server from before the field has none
+        return f"{many(job['jobs'], 'job')}: {job['reason']}"
     return job["reason"] or " ".join(job["command"])
 
 

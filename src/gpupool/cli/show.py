@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Any
 
-from gpupool.base.errors import NotFound
+from gpupool.base.errors import NotFound, NotOneJob
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
 from gpupool.cli.gpus import health, largest, measured, still_fits
@@ -19,9 +19,11 @@ from gpupool.cli.references import segment
 
 
 def register(parser: Parser) -> None:
-    parser.about = "A name is looked for among jobs, then cards, then nodes. Without a name: the pool."
+    parser.about = "A name is looked for among jobs and arrays, then cards, then nodes. Without a name: the pool."
     parser.examples = ["gpupool show train", "gpupool show last", "gpupool show node-1:0", "gpupool show -o json"]
-    parser.add_argument("what", nargs="?", metavar="NAME", help="a job (name, id, last), a card (node:index), a node")
+    parser.add_argument(
+        "what", nargs="?", metavar="NAME", help="a job or array (name, id, last), a card (node:index), a node"
+    )
     add_output(parser, OBJECT_FORMATS)
 
 
@@ -44,6 +46,8 @@ def find(context: Context, name: str | None) -> tuple[str, dict[str, Any]]:
             return kind, context.api.request("GET", f"{kind}s/{segment(name, 'job, card or node')}")
         except NotFound:
             continue
+        except NotOneJob:
+            return "array", context.api.request("GET", f"arrays/{segment(name, 'array')}")
     raise NotFound(f"no job, card or node {name!r}", hint="gpupool ps --all  and  gpupool gpus  list what there is")
 
 
@@ -72,7 +76,34 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         *_use_facts(job["use"]),
         ("cpu time", None if job["cpu_milliseconds"] is None else f"{job['cpu_milliseconds'] / 1000:.2f} s"),
         ("largest memory", mib(job["max_rss_bytes"])),
-        ("command", f"not shown: it is {job['user']}'s" if job.get("private") else shlex.join(job["command"])),
+        ("command", _command(job)),
+    ]
+
+
+def _command(one: dict[str, Any]) -> str:
+    return f"not shown: it is {one['user']}'s" if one.get("private") else shlex.join(one["command"])
+
+
+def array_facts(array: dict[str, Any]) -> list[tuple[str, object]]:
+    states = ", ".join(f"{count} {state}" for state, count in array["states"].items())
+    following = f"{array['name']}.{array['next'].rpartition('.')[2]}" if array["next"] else None
+    again = "yes" if array["preemptible"] else "only when it is lost" if array["requeue"] else None
+    return [
+        ("array", f"{array['name']}  {array['id']}"),
+        ("jobs", f"{array['size']}, {array['first']} to {array['last']}"),
+        ("states", states),
+        *([("next", following)] if following else []),
+        *([("it waits" if following else "reason", array["reason"])] if array["reason"] else []),
+        ("share of each", array["share"]),
+        ("owner", f"{array['user']} of {array['tenant']}, project {array['project']}"),
+        ("priority", array["priority"]),
+        ("model asked", array["model"] or "any"),
+        ("max time", format_duration(array["max_seconds"]) if array["max_seconds"] else "no limit"),
+        *([("reservation", array["reservation"])] if array["reservation"] else []),
+        *([("may be preempted", again)] if again else []),
+        ("submitted", instant(array["submitted_ns"])),
+        *([("stopped", instant(array["stopped_ns"]))] if array["stopped_ns"] else []),
+        ("command", _command(array)),
     ]
 
 
@@ -211,4 +242,4 @@ def pool_facts(pool: dict[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-_FACTS = {"job": job_facts, "device": device_facts, "node": node_facts, "pool": pool_facts}
+_FACTS = {"job": job_facts, "array": array_facts, "device": device_facts, "node": node_facts, "pool": pool_facts}

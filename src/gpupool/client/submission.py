@@ -73,7 +73,7 @@ def job_body(
     if max_time is not None:
         body["max_seconds"] = parse_duration(max_time)
     if array is not None:
-        body["array"] = whole_number(array, "--array", "a number of jobs", 100_000)
+        body["array"] = whole_number(array, "--array", "a number of jobs", 1_000_000)
     if reservation is not None:
         body["reservation"] = check_name(reservation, "reservation")
     body |= {key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given}

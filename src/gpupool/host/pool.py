@@ -30,6 +30,7 @@ from gpupool.host.cards import Cards, find_cards
 from gpupool.host.guarding import guard_files
 from gpupool.host.logs import LocalLogs
 from gpupool.host.options import Options
+from gpupool.host.pending import limits_from
 from gpupool.host.preemption import rules_from
 from gpupool.host.state import LAYOUT, Marker, StateDir
 from gpupool.model.job_limits import parse_job_limits
@@ -190,11 +191,17 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     counters.watch_writes(engine, counters.writes)
     store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ), sync=sync)
     store.alone = alone
-    rules = rules_from(os.environ)
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:
         limits = limits.within(own_limits())
-    services = compose(store, owner_uid=os.getuid(), logs=LocalLogs(paths.jobs), rules=rules, job_limits=limits)
+    services = compose(
+        store,
+        owner_uid=os.getuid(),
+        logs=LocalLogs(paths.jobs),
+        rules=rules_from(os.environ),
+        job_limits=limits,
+        pending_limits=limits_from(os.environ),
+    )
     services.checks.add("space", space_check(paths.root))
     services.checks.add("server", restarts_check(wall_ns() / 1e9))
     services.tenancy.bootstrap()

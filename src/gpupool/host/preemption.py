@@ -20,7 +20,7 @@ OFF = "GPUPOOL_PREEMPT"
 def rules_from(environ: Mapping[str, str]) -> PreemptionRules:
     """Whole seconds, and a number of jobs an hour; `GPUPOOL_PREEMPT=off` preempts nobody. Raises BadOption."""
     given: dict[str, Any] = {
-        field: _number(name, environ[name]) for name, field in _FIELDS.items() if environ.get(name)
+        field: whole_number(name, environ[name]) for name, field in _FIELDS.items() if environ.get(name)
     }
     switch = environ.get(OFF) or "on"
     if switch not in ("on", "off"):
@@ -28,7 +28,8 @@ def rules_from(environ: Mapping[str, str]) -> PreemptionRules:
     return replace(GENTLE, enabled=switch == "on", **given)
 
 
-def _number(name: str, text: str) -> int:
+def whole_number(name: str, text: str) -> int:
+    """The value of a variable. Raises BadOption."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise BadOption(f"{name}={text!r} is no whole number", hint=f"write it like {name}=60")
     return int(text)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
 from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
-from gpupool.allocations.tables import jobs
+from gpupool.allocations.tables import NOT_MADE, arrays, jobs
 from gpupool.base.health import Checks
 from gpupool.base.supervised import register
 from gpupool.fleet.service import Fleet
@@ -29,12 +30,15 @@ def compose(
     accounts: Accounts | None = None,
     rules: PreemptionRules = GENTLE,
     job_limits: JobLimits = USUAL,
+    pending_limits: PendingLimits = PENDING_LIMITS,
 ) -> Services:
     """The services of one pool over its store; whoever calls begins and closes them."""
     tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
     fleet = Fleet(store)
     metering = Metering(store)
-    allocations = Allocations(store, tenancy, fleet, metering, rules=rules, job_limits=job_limits)
+    allocations = Allocations(
+        store, tenancy, fleet, metering, rules=rules, job_limits=job_limits, pending_limits=pending_limits
+    )
     checks = Checks()
     checks.add("threads", threads_check(register))
     checks.add("open files", descriptors_check)
@@ -44,8 +48,11 @@ def compose(
 def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:
     """How many jobs of a tenant or user are pending, starting or running."""
     query = sa.select(sa.func.count()).where(jobs.c.state.in_([str(state) for state in sorted(LIVE)]))
+    waiting = NOT_MADE
     if tenant_id is not None:
         query = query.where(jobs.c.tenant_id == tenant_id)
+        waiting = waiting.where(arrays.c.tenant_id == tenant_id)
     if user_id is not None:
         query = query.where(jobs.c.user_id == user_id)
-    return connection.execute(query).scalar_one()
+        waiting = waiting.where(arrays.c.user_id == user_id)
+    return int(connection.execute(query).scalar_one() + connection.execute(waiting).scalar_one())

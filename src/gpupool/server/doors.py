@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from gpupool import __version__
 from gpupool.allocations.service import Allocations
-from gpupool.allocations.tables import jobs
+from gpupool.allocations.tables import NOT_MADE, jobs
 from gpupool.base.errors import NotLoggedIn
 from gpupool.base.health import Checks
 from gpupool.fleet.tables import devices, nodes
@@ -121,12 +121,13 @@ def _counts(connection: sa.Connection) -> dict[str, Any]:
     live = jobs.c.state.in_([str(state) for state in sorted(LIVE)])
     waits = sa.func.count(sa.case((jobs.c.state == str(JobState.PENDING), 1)))
     work = connection.execute(sa.select(sa.func.count(), waits).where(live)).one()
+    not_made = connection.execute(NOT_MADE).scalar_one()
     return {
         "id": row.pool_id,
         "last_event": row.event_seq,
         "nodes": connection.execute(sa.select(sa.func.count()).select_from(nodes)).scalar_one(),
         "devices": cards[0],
         "simulated": None if cards[1] is None else bool(cards[1]),
-        "jobs_live": work[0],
-        "jobs_pending": work[1],
+        "jobs_live": work[0] + not_made,
+        "jobs_pending": work[1] + not_made,
     }

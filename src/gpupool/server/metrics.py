@@ -28,7 +28,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gpupool import __version__
-from gpupool.allocations.tables import jobs
+from gpupool.allocations.tables import NOT_MADE, arrays, jobs
 from gpupool.base.health import Checks
 from gpupool.base.supervised import register
 from gpupool.fleet.service import Fleet
@@ -94,6 +94,7 @@ HARDWARE_GAUGES: Mapping[str, tuple[str, Callable[[UsageOut], float | None]]] = 
     "temperature_celsius": ("The card's temperature.", lambda usage: usage.temperature_celsius),
 }
 _NS = 10**9
+_NOT_MADE = NOT_MADE.add_columns(sa.func.min(arrays.c.submitted_ns))
 # As the partial index on live jobs is written, so that it is used.
 _LIVE_JOBS = sa.text("state IN ('pending', 'starting', 'running')")
 
@@ -192,6 +193,10 @@ class PoolMetrics(Collector):
     def _queue(self, connection: sa.Connection) -> Iterator[Metric]:
         query = sa.select(jobs.c.state, sa.func.count(), sa.func.min(jobs.c.submitted_ns)).where(_LIVE_JOBS)
         live = {state: (count, oldest) for state, count, oldest in connection.execute(query.group_by(jobs.c.state))}
+        unmade, since = connection.execute(_NOT_MADE).one()
+        if unmade:
+            count, oldest = live.get(JobState.PENDING, (0, since))
+            live[JobState.PENDING] = (count + unmade, min(oldest, since))
         gauge = GaugeMetricFamily("gpupool_jobs", "Jobs that have not ended, by state.", labels=["state"])
         for state in sorted(LIVE):
             gauge.add_metric([str(state)], live.get(state, (0, 0))[0])

@@ -86,6 +86,20 @@ class _Draft:
 
 
 @dataclass
+class _Array:
+    """A submission of many jobs alike; one becomes a draft when it is first told of, as in the pool."""
+
+    data: Mapping[str, Any]
+    at_ns: int
+    count: int
+    members: dict[str, _Draft] = field(default_factory=dict)
+    """By index."""
+
+    def has(self, index: str) -> bool:
+        return index.isascii() and index.isdigit() and int(index) < self.count
+
+
+@dataclass
 class _Reader:
     name: str
     begin_ns: int | None = None
@@ -93,6 +107,9 @@ class _Reader:
     line: int = 0
     drafts: list[_Draft] = field(default_factory=list)
     live: dict[tuple[str, str], _Draft] = field(default_factory=dict)
+    arrays: dict[tuple[str, str], _Array] = field(default_factory=dict)
+    used: set[tuple[str, str]] = field(default_factory=set)
+    """Names of drafts, with their tenants."""
     cards: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
     quotas: dict[str, Quota] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
@@ -118,24 +135,30 @@ class _Reader:
         data, tenant = event["data"], event.get("tenant") or DEFAULT_TENANT
         if "shape" not in data:
             raise ValueError("job.submitted has no shape: it was written by an older gpupool")
-        count, gang = int(data.get("count", 1)), str(data.get("gang") or "")
-        names = [data["name"]] if count == 1 else [f"{data['name']}.{number}" for number in range(count)]
-        if not gang:
-            for name in names:
-                self._draft(data, tenant, at, name, [name], data["shape"])
+        count, gang, name = int(data.get("count", 1)), str(data.get("gang") or ""), str(data["name"])
+        self.weights.setdefault(tenant, 1)
+        if gang:
+            self._gang(data, tenant, at, count)
+        elif count > 1 or "array" in data:
+            self.arrays[(tenant, name)] = _Array(data, at, count)
+        else:
+            self.live[(tenant, name)] = self._draft(data, tenant, at, name, 1, data["shape"])
+
+    def _gang(self, data: Mapping[str, Any], tenant: str, at: int, count: int) -> None:
+        """A draft for each role, with the names under which its members are told of."""
         roles = data.get("roles") or [{"count": count, "shape": data["shape"]}]
         first = 0
-        for number, role in enumerate(roles if gang else ()):
-            members = names[first : first + int(role["count"])]
+        for number, role in enumerate(roles):
+            members = int(role["count"])
             name = data["name"] if len(roles) == 1 else f"{data['name']}:{number}"
-            self._draft(data, tenant, at, name, members, role["shape"])
-            first += len(members)
-        self.weights.setdefault(tenant, 1)
+            draft = self._draft(data, tenant, at, name, members, role["shape"])
+            self.live.update({(tenant, f"{data['name']}.{first + n}"): draft for n in range(members)})
+            first += members
 
     def _draft(
-        self, data: Mapping[str, Any], tenant: str, at: int, name: str, members: list[str], shape: Mapping[str, Any]
-    ) -> None:
-        """One job, or one role of a gang, with the names under which its members are told of."""
+        self, data: Mapping[str, Any], tenant: str, at: int, name: str, members: int, shape: Mapping[str, Any]
+    ) -> _Draft:
+        """One job, or one role of a gang."""
         draft = _Draft(
             name=self._unused(name, tenant),
             at_ns=at,
@@ -143,23 +166,22 @@ class _Reader:
             tenant=tenant,
             priority=int(data.get("priority", 0)),
             limit_seconds=data.get("max_seconds"),
-            members=len(members),
+            members=members,
             gang=str(data.get("gang") or ""),
             preemptible=bool(data.get("preemptible", False)),
         )
         self.drafts.append(draft)
-        self.live.update({(tenant, member): draft for member in members})
+        return draft
 
     def _unused(self, name: str, tenant: str) -> str:
         """A name may come again when its job has ended; jobs of a trace are told apart by it."""
-        taken = any(draft.name == name for draft in self.drafts) if self._known(tenant, name) else False
-        return f"{name}@{len(self.drafts)}" if taken else name
-
-    def _known(self, tenant: str, name: str) -> bool:
-        return (tenant, name) in self.live or (tenant, f"{name.partition(':')[0]}.0") in self.live
+        if (tenant, name) in self.used:
+            return f"{name}@{len(self.drafts)}"
+        self.used.add((tenant, name))
+        return name
 
     def placed(self, event: Mapping[str, Any], at: int) -> None:
-        draft = self._of(event)
+        draft = self._of(event) or self._member(event)
         if draft is not None:
             draft.placed_ns, draft.run_ns = at, None
 
@@ -173,8 +195,27 @@ class _Reader:
         if draft is not None and draft.placed_ns is not None:
             draft.run_ns = max(draft.run_ns or 0, at - draft.placed_ns)
 
+    def _member(self, event: Mapping[str, Any]) -> _Draft | None:
+        """The draft of an array's member that is placed for the first time."""
+        found = self._in_array(event)
+        if found is None or not found[0].has(found[1]):
+            return None
+        array, index = found
+        tenant, name = event.get("tenant") or DEFAULT_TENANT, str(event["data"]["name"])
+        draft = self._draft(array.data, tenant, array.at_ns, name, 1, array.data["shape"])
+        array.members[index] = draft
+        return draft
+
+    def _in_array(self, event: Mapping[str, Any]) -> tuple[_Array, str] | None:
+        name, _, index = str(event["data"]["name"]).rpartition(".")
+        array = self.arrays.get((event.get("tenant") or DEFAULT_TENANT, name))
+        return None if array is None else (array, index)
+
     def _of(self, event: Mapping[str, Any]) -> _Draft | None:
         """The job of an event; None where the log begins after its submission."""
+        found = self._in_array(event)
+        if found is not None and found[1] in found[0].members:
+            return found[0].members[found[1]]
         return self.live.get((event.get("tenant") or DEFAULT_TENANT, event["data"]["name"]))
 
     def card(self, event: Mapping[str, Any], at: int) -> None:

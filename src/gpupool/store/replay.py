@@ -19,6 +19,8 @@ nothing; its repetition is judged anew. Rows are kept for `KEEP_NS` and cleared 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +86,19 @@ def pending() -> Ask | None:
     """The request whose key the running transaction has to record, if there is one."""
     ask = current.get()
     return None if ask is None or ask.closed else ask
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Writes inside the block are only a part of what the request does: its key is recorded with a later one.
+
+    A crash in between leaves that part and no key, so that a repetition goes on with the rest.
+    """
+    token = current.set(None)
+    try:
+        yield
+    finally:
+        current.reset(token)
 
 
 def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: int) -> None:

@@ -129,7 +129,7 @@ class JobIn(Wire):
     project: str | None = Field(None, max_length=63)
     priority: str | int = 0
     max_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
-    array: int | None = Field(None, ge=1, le=100_000, description="that many jobs of the same kind")
+    array: int | None = Field(None, ge=1, le=1_000_000, description="that many jobs of the same kind")
     attached: bool = Field(False, description="the client brings its terminal and must keep its lease")
     wait: bool = Field(True, description="false: refuse instead of waiting for room")
     fence: bool = True
@@ -183,8 +183,11 @@ class JobUse(Wire):
 
 
 class JobOut(Wire):
-    id: str
+    """One job; or, where `jobs` is more than 1, all jobs of an array that have not been started yet."""
+
+    id: str = Field(description="of a member of an array that has not been started: the array's id and its index")
     name: str
+    jobs: int = Field(1, description="that many jobs: the members of an array that still wait are one line")
     state: Literal["pending", "starting", "running", "done", "failed", "stopped", "lost"]
     reason: str = ""
     tenant: str
@@ -234,6 +237,37 @@ class JobOut(Wire):
     cpu_milliseconds: int | None = None
     max_rss_bytes: int | None = None
     use: JobUse | None = Field(None, description="null: not sampled, or it does not run")
+
+
+class ArrayOut(Wire):
+    """An array as a whole. Its members are jobs from the moment when they are placed."""
+
+    id: str
+    name: str
+    size: int = Field(description="members in all, started or not")
+    first: str = Field(description="name of the first member")
+    last: str
+    states: dict[str, int] = Field(description="state to number of members; states without one are left out")
+    not_made: int = Field(description="members that have not been started, nor stopped one by one")
+    next: str | None = Field(None, description="id of the member whose turn comes first; null: none waits its turn")
+    reason: str = Field("", description="why the next one waits, or why the array was stopped")
+    tenant: str
+    project: str
+    user: str
+    share: str = Field(description="of each member: both numbers, for people")
+    gpu_milli: int
+    memory_bytes: int | None
+    count: int = Field(description="cards of each member")
+    model: str | None = None
+    priority: int = 0
+    max_seconds: int | None = None
+    preemptible: bool = False
+    requeue: bool = False
+    reservation: str | None = None
+    command: list[str] = Field(default_factory=list)
+    submitted_ns: int
+    stopped_ns: int | None = Field(None, description="when it was stopped: no further member is started")
+    private: bool = Field(False, description="a colleague's: its command is left out")
 
 
 class SubmittedOut(Wire):
@@ -311,6 +345,7 @@ class ExplainOut(Wire):
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
     start_promised: bool = Field(False, description="nothing of lower rank delays that start")
     gang: GangStandOut | None = Field(None, description="of a member: its gang, while any of it holds cards")
+    array: ArrayOut | None = Field(None, description="where an array was named: the array, of which `job` is the next")
 
 
 class QueuedOut(Wire):

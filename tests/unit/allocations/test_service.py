@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.allocations import intake, progress
+from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.notes import CardNote
-from gpupool.allocations.reading import Filter
 from gpupool.allocations.tables import launches
 from gpupool.base.errors import (
     BadFraction,

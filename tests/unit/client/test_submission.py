@@ -68,7 +68,7 @@ def test_best_effort_needs_no_share_of_the_compute() -> None:
         ({"gpu": "0.1", "name": "a\nb"}, BadName, "job name 'a\\nb' cannot be used", None),
         ({"gpu": "0.1", "name": "j-4k9x2m7q8w"}, BadName, "job name 'j-4k9x2m7q8w' cannot be used", None),
         ({"gpu": "0.1", "tenant": ""}, BadName, "tenant '' cannot be used", None),
-        ({"gpu": "0.1", "array": "0"}, BadOption, "--array 0: a number of jobs is from 1 to 100000", None),
+        ({"gpu": "0.1", "array": "0"}, BadOption, "--array 0: a number of jobs is from 1 to 1000000", None),
         ({"gpu": "0.1", "max_time": "90"}, GpupoolError, "'90' is not a duration", "write 90s, 90m or 90h"),
     ],
 )

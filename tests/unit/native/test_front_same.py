@@ -145,7 +145,7 @@ run --array 3 true
 run -o json true
 submit -q true
 submit --array 0 true
-submit --array 100001 true
+submit --array 1000001 true
 submit -o yaml true
 submit -o=json true
 submit -ojson true
