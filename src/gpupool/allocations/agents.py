@@ -76,7 +76,7 @@ class Agents:
         return [sample for sample in samples if sample.job in known], counted
 
     def _take(self, agent: str, body: ReportsIn) -> list[str]:
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             told = progress.take(write, self._metering, self._fleet, agent, body.reports, self._mirror.seconds)
             write.note(lambda: self._note(told))
         self._leases.drop(told.ended)

@@ -90,7 +90,7 @@ class Stopping:
 
     def _step(self, step: Step, *, aside: bool) -> None:
         """One transaction; `aside`: more of the request follow."""
-        with replay.aside() if aside else nullcontext(), self._store.write() as write:
+        with replay.aside() if aside else nullcontext(), self._store.write(freeing=True) as write:
             step(write)
 
     def _portions(self, job_ids: Sequence[int]) -> Iterator[list[int]]:

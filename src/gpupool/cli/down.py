@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import BadOption, NotAllowed, PoolLost, PoolNotRunning
+from gpupool.base.errors import BadOption, DiskFull, NotAllowed, PoolLost, PoolNotRunning
 from gpupool.cli.confirm import confirm
-from gpupool.cli.context import Context
+from gpupool.cli.context import Context, say
 from gpupool.cli.host_process import purge
 from gpupool.cli.parser import Parser, add_yes
 from gpupool.cli.stop import await_ends, end, grace_seconds
@@ -48,7 +48,13 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if options.purge:
         plan.append(f"remove everything of the pool in {state_dir}, its books too")
     confirm(plan, yes=options.yes or not (jobs or options.purge))
-    late = _end_jobs(api, jobs, options.grace)
+    try:
+        late = _end_jobs(api, jobs, options.grace)
+    except DiskFull as error:
+        if not options.purge:
+            raise
+        say(f"{error.message}; the jobs are ended once the server has stopped")
+        late = 0
     api.close()
     _stop_server(pool)
     sys.stdout.write("the server has stopped\n")

@@ -68,7 +68,7 @@ class Fleet:
 
     def begin(self) -> None:
         """A server starts: no node counts as ready until its agent has told what became of every job."""
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
             ours = sa.select(nodes.c.name, nodes.c.agent).where(nodes.c.cluster_generation.is_(None))
             agents = {row.name: row.agent for row in write.execute(ours)}
@@ -82,7 +82,7 @@ class Fleet:
         """
         check_name(name, "node name")
         check_body(body)
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
             if known is not None:
                 refuse_clusters([known])
@@ -113,7 +113,7 @@ class Fleet:
             self._make_ready(agent)
 
     def _make_ready(self, agent: str) -> None:
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             unready = [row for row in served(write.connection, agent) if not row.ready]
             set_ready(write, unready, True)
             for row in unready:
@@ -278,7 +278,7 @@ class Fleet:
             )
 
     def _mark_silent(self, agent: str) -> None:
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             if self.is_silent(agent):  # it may have come back meanwhile
                 rows = served(write.connection, agent)
                 set_ready(write, rows, False)

@@ -191,6 +191,7 @@ def _open(paths: PoolPaths, marker: Marker) -> Services:
     counters.watch_writes(engine, counters.writes)
     store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ), sync=sync)
     store.alone = alone
+    store.keep_reserve()
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:
         limits = limits.within(own_limits())
@@ -271,7 +272,7 @@ def _place(listener: Listener) -> str:
 
 
 def _event(services: Services, kind: str, subject: str) -> None:
-    with services.store.write() as write:
+    with services.store.write(freeing=True) as write:
         write.event(kind, subject, data={"pid": os.getpid()})
 
 

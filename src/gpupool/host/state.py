@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,10 @@ class StateDir:
                 hint="gpupool ps  talks to it;  gpupool down  ends it",
                 pid=holder,
             ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._lock = fd
+        with suppress(OSError):  # who holds it is for people to read, and a purge must not need space
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
     def write(self, marker: Marker) -> None:
         """Replace the marker, atomically."""
@@ -121,7 +123,8 @@ class StateDir:
         if self._lock is not None:
             marker = read_marker(self.paths)
             if marker is not None and marker.pid == os.getpid():
-                self.write(replace(marker, pid=None))
+                with suppress(OSError):  # a full disk: a pid that is gone is known by the lock
+                    self.write(replace(marker, pid=None))
             os.ftruncate(self._lock, 0)
             os.close(self._lock)
             self._lock = None
@@ -144,6 +147,7 @@ OURS = frozenset(
         "gpupool.db-shm",
         "gpupool.db-journal",
         "gpupool.db.new",
+        "gpupool.db.reserve",
         "gpupool.db.rescued",
         "gpupool.db.rescued.new",
         "gpupool.db.new-wal",

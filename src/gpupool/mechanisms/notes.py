@@ -9,6 +9,7 @@ to disk, because a power cut ends the shares themselves. This module knows no me
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -82,23 +83,21 @@ class NoteBook:
         if old is None or old.mechanism != mechanism:
             return None
         self._refuse_stale(old, generation)
-        return self.write(replace(old, step=Step.RELEASING))
+        releasing = replace(old, step=Step.RELEASING)
+        try:
+            return self.write(releasing)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            overwrite_file(self.folder(allocation) / "note.json", _entry(releasing))
+            return releasing
 
     def write(self, note: Note) -> Note:
-        entry = {
-            "version": VERSION,
-            "mechanism": note.mechanism,
-            "allocation": note.allocation,
-            "generation": note.generation,
-            "step": note.step,
-            "before": dict(note.before),
-            "made": dict(note.made),
-        }
         folder = self.folder(note.allocation)
         folder.mkdir(parents=True, exist_ok=True)
         for directory in (self._root, folder):
             directory.chmod(PASSED_THROUGH)
-        replace_file(folder / "note.json", entry, directory_mode=PASSED_THROUGH)
+        replace_file(folder / "note.json", _entry(note), directory_mode=PASSED_THROUGH)
         return note
 
     def forget(self, allocation: str) -> None:
@@ -127,6 +126,29 @@ class NoteBook:
                 on_record=on_record.generation,
                 named=generation,
             )
+
+
+def _entry(note: Note) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "mechanism": note.mechanism,
+        "allocation": note.allocation,
+        "generation": note.generation,
+        "step": note.step,
+        "before": dict(note.before),
+        "made": dict(note.made),
+    }
+
+
+def overwrite_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON over the blocks a file has, for a disk that has no other: one write, which a kill does not cut."""
+    text = (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size), 0)
+    finally:
+        os.close(descriptor)
+    path.with_name(f"{path.name}.new").unlink(missing_ok=True)  # the attempt before, which found no room
 
 
 def replace_file(path: Path, document: Mapping[str, Any], directory_mode: int = 0o755) -> None:

@@ -85,7 +85,7 @@ class Once:
             await send(message)
 
     def _keep(self, ask: replay.Ask, answer: replay.Answer) -> None:
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             replay.record(write.connection, ask, answer, write.now_ns)
 
 

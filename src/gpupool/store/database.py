@@ -18,13 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Conflict, StoreBusy
+from gpupool.base.errors import Conflict, DiskFull, StoreBusy
 from gpupool.store import replay
 from gpupool.store.durability import Durability, SqliteLog
 from gpupool.store.engines import BUSY_SECONDS, anchored, connect, copy_database, sqlite_url
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import Fault, no_fault
 from gpupool.store.hub import Hub
+from gpupool.store.reserve import Reserve
 from gpupool.store.tables import events, pool
 
 __all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "open_store", "sqlite_url"]
@@ -117,6 +118,7 @@ class Store:
         self._anchor = anchored(engine) if sync == "group" else None
         self.durability = Durability(None if self._anchor is None else SqliteLog(Path(engine.url.database or "")))
         sa.event.listen(engine, "engine_disposed", self._end)
+        self.reserve: Reserve | None = None
         self.alone: sa.Connection | None = None
         """What holds the database for this server alone; closed with the store."""
         self._busy_seconds, self._fault = busy_seconds, fault
@@ -154,6 +156,20 @@ class Store:
         self.durability.close()
         if self._anchor is not None:
             self._anchor.close()
+        if self.reserve is not None:
+            self.reserve.close()
+
+    def keep_reserve(self) -> None:
+        """Keep space for what ends jobs and frees their shares; see `store.reserve`. SQLite only."""
+        if self._anchor is not None:
+            self.reserve = Reserve(Path(self.engine.url.database or ""))
+
+    def _check_room(self) -> None:
+        if self.reserve is not None and not self.reserve.has_room():
+            raise DiskFull(
+                "the disk of the pool's database is full and nothing was changed",
+                hint="free some space and try again; jobs can be stopped meanwhile",
+            )
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -167,12 +183,15 @@ class Store:
             connection.rollback()
 
     @contextmanager
-    def write(self) -> Iterator[Write]:
+    def write(self, *, freeing: bool = False) -> Iterator[Write]:
         """One short transaction; commits at the end, rolls back on any error, then wakes the waiters.
 
-        It is on disk once `durability` says so, which every answer waits for.
+        It is on disk once `durability` says so, which every answer waits for. On a full disk only `freeing` ones
+        go on, in the space that is kept for them; the others raise DiskFull.
         """
         self.durability.check()
+        if not freeing:
+            self._check_room()
         with self._turn(), store_errors(), self.engine.connect() as connection:
             ask = replay.pending()
             try:
@@ -187,6 +206,8 @@ class Store:
                 self._fault("before-commit", write.subjects)
                 connection.commit()
                 self.durability.committed()
+                if self.reserve is not None:
+                    self.reserve.refill()
             except BaseException:
                 connection.rollback()
                 raise

@@ -49,7 +49,13 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     # NORMAL flushes the log before a checkpoint and not at each commit: that is done for many commits at once
     # by store.durability, before any of them is acknowledged.
     connection.isolation_level = None  # we begin transactions ourselves
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "wal_autocheckpoint=2000"):
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "wal_autocheckpoint=2000",
+        "temp_store=MEMORY",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 

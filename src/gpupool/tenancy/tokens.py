@@ -125,7 +125,7 @@ class Tokens:
 
     def revoke(self, caller: Principal, token_id: str) -> None:
         """End a token and everything it made, now; once more changes nothing. Raises NotFound outside the scope."""
-        with self._store.write() as write:
+        with self._store.write(freeing=True) as write:
             row = write.execute(_query().where(tokens.c.id == token_id, _listed(caller))).one_or_none()
             if row is None:
                 raise NotFound(f"no token {token_id[:32]!r}", hint="gpupool token list")

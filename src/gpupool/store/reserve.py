@@ -1,0 +1,117 @@
+"""Space on the disk that is kept for freeing: what ends jobs can be written when nothing else can.
+
+Blocks are allocated ahead, behind the last frame of the write-ahead log and behind the end of the database, so that
+a full disk cannot take them. Once no more can be allocated ahead, only writes that free something go on; all others
+are refused with nothing changed. File systems that copy on write (btrfs, ZFS) do not keep this promise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import struct
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+#: Ahead in the log: some 8,000 pages, of which ending a job takes 10 to 20.
+LOG_BYTES = 32 << 20
+#: Ahead in the database, for the checkpoint that brings these pages there.
+DATABASE_BYTES = 8 << 20
+#: Of the log's index, for a log of 64 MiB: 32 KiB for each 4,096 frames of 4 KiB.
+INDEX_BYTES = 160 << 10
+
+#: The reserve of a small disk is this part of it.
+_PART_OF_DISK = 16
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, linux/falloc.h
+_FRAME_BYTES = 4096 + 24  # a page and its header; https://sqlite.org/fileformat2.html#walformat
+_LAST_FRAME = struct.Struct("=I")
+_LAST_FRAME_AT = 16  # of the index; https://sqlite.org/walformat.html#walidxfmt
+_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+class Reserve:
+    """Of one open SQLite database. Thread-safe.
+
+    Its descriptors must stay open until the last connection is closed: closing one would drop SQLite's own locks on
+    the file (fcntl(2) locks are the process's).
+    """
+
+    def __init__(self, database: Path) -> None:
+        disk = os.statvfs(database.parent)
+        size = disk.f_blocks * disk.f_frsize
+        self._log_bytes = min(LOG_BYTES, size // _PART_OF_DISK)
+        self._database_bytes = min(DATABASE_BYTES, size // _PART_OF_DISK // 4)
+        self._margin = self._database_bytes
+        self._parked = database.with_name(f"{database.name}.reserve")
+        self._lock = threading.Lock()
+        self._database = os.open(database, os.O_RDWR | os.O_CLOEXEC)
+        self._log = os.open(f"{database}-wal", os.O_RDWR | os.O_CLOEXEC)
+        self._index = os.open(f"{database}-shm", os.O_RDWR | os.O_CLOEXEC)
+        self._ahead = 0
+        self.full = False
+        self._parked.unlink(missing_ok=True)
+        self.refill()
+
+    def has_room(self) -> bool:
+        """Whether the disk has room for what frees nothing: less than a margin is full. One call to the kernel."""
+        found = os.fstatvfs(self._log)
+        if found.f_bavail * found.f_frsize >= self._margin and not self.full:
+            return True
+        return self.refill() and found.f_bavail * found.f_frsize >= self._margin
+
+    def refill(self) -> bool:
+        """Allocate ahead what is missing; whether all of it is there. Cheap where nothing is missing."""
+        with self._lock:
+            used = self._frames() * _FRAME_BYTES
+            if not self.full and self._ahead >= used + self._log_bytes // 2:
+                return True
+            try:
+                _allocate(self._log, used + self._log_bytes)
+                _allocate(self._database, os.fstat(self._database).st_size + self._database_bytes)
+                _extend(self._index, INDEX_BYTES)
+            except OSError as error:
+                if not self.full:
+                    logger.warning("the disk is full: only what frees something is written (%s)", error.strerror)
+                self.full = True
+                return False
+            if self.full:
+                logger.warning("the disk has room again: everything is written")
+            self._ahead, self.full = used + self._log_bytes, False
+            return True
+
+    def close(self) -> None:
+        """Once every connection is closed, and SQLite has removed the log: its blocks wait in a file of their own."""
+        for descriptor in (self._database, self._log, self._index):
+            os.close(descriptor)
+        with suppress(OSError), open(self._parked, "wb", opener=_private) as file:
+            _allocate(file.fileno(), self._log_bytes)
+
+    def _frames(self) -> int:
+        found = os.pread(self._index, _LAST_FRAME.size, _LAST_FRAME_AT)
+        return int(_LAST_FRAME.unpack(found)[0]) if len(found) == _LAST_FRAME.size else 0
+
+
+def _allocate(descriptor: int, until: int) -> None:
+    """Allocate blocks from the file's beginning, behind its end too, and leave its size. Raises OSError."""
+    if _libc.fallocate(descriptor, _KEEP_SIZE, 0, until) != 0:
+        number = ctypes.get_errno()
+        if number not in _UNSUPPORTED:
+            raise OSError(number, os.strerror(number))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _extend(descriptor: int, size: int) -> None:
+    """Give the index its size ahead: SQLite takes more of it only where the file is shorter."""
+    if os.fstat(descriptor).st_size < size:
+        os.posix_fallocate(descriptor, 0, size)
