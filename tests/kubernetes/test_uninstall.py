@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from gpupool.kubernetes import install, names
+from gpupool.kubernetes.settings import NAME, SETTINGS
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -98,8 +100,16 @@ def test_it_refuses_while_pods_run_on_cards(pool: ClusterPool, own_cluster: Clus
     made = fresh(pod("runs", spec={"terminationGracePeriodSeconds": 0}))
     pool.admin.create(PODS, made)
     pool.admin.until(f"{PODS}/runs", is_bound)
-    assert "default/runs" in people.refused("uninstall", "--yes")
+    refused = people.refused("uninstall", "--yes")
+    assert "default/runs" in refused
+    assert '"placing":true' in refused, "and how to go on as before"
     assert pool.admin.find(POLICY) is not None
+    assert pool.admin.get(f"{SETTINGS}/{NAME}")["status"]["inUse"]["placing"] is False
+    pool.admin.create(PODS, fresh(pod("late")))
+    pool.admin.until(f"{PODS}/late", lambda found: "placing: false" in json.dumps(found["status"]))
+    assert gated(pool.admin) == ["late"]
+    pool.admin.merge(f"{SETTINGS}/{NAME}", {"spec": {"placing": True}})
+    pool.admin.until(f"{PODS}/late", is_bound)
     people.ok("uninstall", "--yes", "--leave-running")
     assert is_bound(pool.admin.get(f"{PODS}/runs"))
     nothing_is_left(pool)

@@ -44,6 +44,7 @@ from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import Away, keep
 from gpupool.kubernetes.writing import Writing
+from gpupool.model.claim import Reason, Rejection
 from gpupool.scheduling.careful import CarefulCycles
 from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.snapshot import Plan
@@ -55,6 +56,12 @@ LOOK_SECONDS = 60.0
 """While pods wait, time alone can give one its turn."""
 PODS = "/api/v1/pods"
 LISTS = ("nodes", "ledgers", "tenants", "reservations", "settings", "pods")
+
+STOPPED = Rejection(
+    "no pod gets cards now: PoolSettings pool has placing: false, as uninstalling sets it",
+    Reason.BEHIND,
+    hint='kubectl patch poolsettings pool --type merge -p \'{"spec":{"placing":true}}\'',
+)
 
 log = logging.getLogger(__name__)
 
@@ -290,6 +297,8 @@ class Controller:
         now_ns = self._now_ns()
         self._crowded = fitting.crowded(self.pool)
         snapshot = self.pool.snapshot(now_ns, without=self._crowded)
+        if not self.settings.in_use.placing:
+            return Plan(snapshot.generation, (), {one.key: STOPPED for one in snapshot.waiting})
         plan = self._cycles.plan(snapshot, now_ns, HEADS, self.settings.in_use.preemption)
         self._settings_status.note_fault(self._cycles.fault)
         self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}

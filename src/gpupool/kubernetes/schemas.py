@@ -131,6 +131,10 @@ def pool_settings() -> Schema:
                 "perHour": {**whole(100_000), "description": "so many of one tenant's pods at most"},
             }
         ),
+        "placing": {
+            "type": "boolean",
+            "description": "whether pods get cards; uninstalling turns it off first",
+        },
         "forgetFieldManagers": {
             "type": "boolean",
             "description": "managedFields of pods and ledgers that gpupool writes are cleared: cheaper writes",

@@ -39,6 +39,8 @@ class Settings:
     dialects: frozenset[str] = frozenset({NATIVE})
     """Whose words admission takes; `all` stands for everybody's."""
     preemption: PreemptionRules = GENTLE
+    placing: bool = True
+    """Whether pods get cards; while they do not, what runs goes on, and what waits says so."""
     forget_field_managers: bool = False
     """Whether `managedFields` of pods and ledgers that gpupool writes are cleared: cheaper writes, and no record."""
     replace_seconds: int = 300
@@ -66,6 +68,7 @@ class Settings:
             direct=_truth(spec, "direct", base.direct),
             dialects=_dialects(spec["dialects"]) if "dialects" in spec else base.dialects,
             preemption=preemption,
+            placing=_truth(spec, "placing", base.placing),
             forget_field_managers=_truth(spec, "forgetFieldManagers", base.forget_field_managers),
             replace_seconds=_number(spec, "replaceSeconds", base.replace_seconds, DAY),
         )
@@ -82,6 +85,7 @@ class Settings:
                 "protectedSeconds": rules.protected_s,
                 "perHour": rules.per_hour,
             },
+            "placing": self.placing,
             "forgetFieldManagers": self.forget_field_managers,
             "replaceSeconds": self.replace_seconds,
         }

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, StillInUse
+from gpupool.base.errors import ApiRefused, StillInUse, Unavailable
 from gpupool.cli.output import many
 from gpupool.cli.parser import Parser
 from gpupool.kubernetes import capacities, direct, install, ledger, names
@@ -19,11 +20,15 @@ from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_
 from gpupool.kubernetes.plugin.adoption import restoring
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 from gpupool.kubernetes.plugin.doctor import WEBHOOK
+from gpupool.kubernetes.settings import NAME, SETTINGS
 
 GONE_SECONDS = 180.0
 """A busy API server takes a minute to end a definition."""
+STOP_SECONDS = 15.0
+"""A controller hears of it by its watch; one that does not lead yet begins with what stands there."""
 GATE_POLICY = f"gate.{names.GROUP}"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+RESUME = f'kubectl patch poolsettings {NAME} --type merge -p \'{{"spec":{{"placing":true}}}}\''
 BACKGROUND = {"propagationPolicy": "Background"}
 
 
@@ -32,7 +37,8 @@ def register(parser: Parser) -> None:
     Opens every gate first, then takes away the webhook, the programs, the definitions with every ledger, what nodes
     offer by our names, and the rights. Pods that never ran and name our resources are deleted where somebody makes
     them anew; a bare one stays, Pending, and is named where nobody is left to bind it. May be killed and typed again
-    at any time. Refuses while pods run on cards of the pool, since nobody would know of them afterwards.
+    at any time. With --yes placing is stopped first (`placing: false` of the PoolSettings). Then it refuses while pods
+    run on cards of the pool, since nobody would know of them afterwards.
     """
     parser.examples = ["kubectl gpupool uninstall --dry-run", "kubectl gpupool uninstall --yes"]
     parser.add_argument("--leave-running", action="store_true", help="also while pods run on cards; they go on")
@@ -43,10 +49,12 @@ def register(parser: Parser) -> None:
 
 
 async def run(options: argparse.Namespace, context: Context) -> int:
+    stops = not options.dry_run and options.yes and not options.leave_running and await _stop_placing(context)
     running = await _running(context)
     refusal = None
     if running and not options.leave_running:
         hint = "delete them, or --leave-running: they go on, and nobody knows who has their cards"
+        hint += f"; placing is stopped meanwhile. To go on as before:  {RESUME}" if stops else ""
         refusal = StillInUse(f"{len(running)} pods run on cards of the pool: {', '.join(running)}", hint=hint)
     if refusal is not None and not options.dry_run:
         raise refusal
@@ -63,6 +71,25 @@ async def run(options: argparse.Namespace, context: Context) -> int:
     if refusal is not None:
         raise refusal
     return 0
+
+
+async def _stop_placing(context: Context) -> bool:
+    """Have no pod get cards from now on, so that those that run are the last; whether there was somebody to tell."""
+    try:
+        await context.api.patch(f"{SETTINGS}/{NAME}", {"spec": {"placing": False}})
+    except ApiRefused as error:
+        if not error.gone:
+            raise
+        return False
+
+    async def placing() -> str:
+        found = await context.find(f"{SETTINGS}/{NAME}") or {}
+        in_use = (found.get("status") or {}).get("inUse") or {}
+        return "the controller has not stopped placing" if in_use.get("placing", True) else ""
+
+    with suppress(Unavailable):  # nobody leads: then nobody places either
+        await until(placing, STOP_SECONDS, "")
+    return True
 
 
 async def _running(context: Context) -> list[str]:
