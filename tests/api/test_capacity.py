@@ -31,4 +31,6 @@ def test_capacity_follows_what_is_held(pool: RunningApp) -> None:
 
 def test_a_node_without_cards_has_nothing_to_give(pool: RunningApp) -> None:
     pool.client().put("nodes/sim-0", node_body(0))
-    assert pool.client().get("capacity").json() == {"models": [], "nodes": [], "classes": []}
+    told = pool.client().get("capacity").json()
+    assert {name: told[name] for name in ("models", "nodes", "classes")} == {"models": [], "nodes": [], "classes": []}
+    assert told["yours"]["tenant"] == "default"

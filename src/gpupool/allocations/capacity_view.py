@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpupool.model.quota import GPU, MEMORY
 from gpupool.scheduling.capacity import Room, Seen, mean, rooms, seen_by
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.snapshot import Floats, Snapshot
-from gpupool.wire.capacity import CapacityOut, ClassRoom, ModelRoom, NodeRoom
+from gpupool.wire.capacity import CapacityOut, ClassRoom, ModelRoom, NodeRoom, OwnRoom
 
 
-def capacity(snapshot: Snapshot) -> CapacityOut:
-    """By model, by node, and by what is expected."""
+def capacity(snapshot: Snapshot, tenant: str | None = None) -> CapacityOut:
+    """By model, by node, by what is expected, and what the quotas leave a tenant."""
     free = Free(snapshot.cards)
     seen = seen_by(free, snapshot.expected)
     lost = mean(seen)
@@ -19,6 +21,24 @@ def capacity(snapshot: Snapshot) -> CapacityOut:
         models=[_model(room) for room in rooms(free, lost)],
         nodes=_nodes(free, lost),
         classes=[_class(one) for one in seen],
+        yours=_own(snapshot, free, tenant) if tenant is not None and tenant in snapshot.tenants else None,
+    )
+
+
+def _own(snapshot: Snapshot, free: Free, tenant: str) -> OwnRoom:
+    quotas = Quotas(snapshot, free)
+    quotas.firm = False
+    soft = [quotas.left(tenant, GPU), quotas.left(tenant, MEMORY), quotas.most(tenant, GPU)]
+    quotas.firm = True
+    firm = [quotas.left(tenant, GPU), quotas.left(tenant, MEMORY), quotas.most(tenant, GPU)]
+    return OwnRoom(
+        tenant=tenant,
+        firm_milli=firm[0],
+        firm_bytes=firm[1],
+        preemptible_milli=soft[0],
+        preemptible_bytes=soft[1],
+        most_firm_milli=firm[2],
+        most_preemptible_milli=soft[2],
     )
 
 

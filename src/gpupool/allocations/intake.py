@@ -17,6 +17,7 @@ from gpupool.base.errors import (
     BadInput,
     BadOption,
     GangTooLarge,
+    GuaranteedToOthers,
     LargerThanAnyCard,
     NotAllowed,
     QuotaExceeded,
@@ -30,8 +31,10 @@ from gpupool.model.claim import PRIORITIES, Reason, Rejection, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
+from gpupool.scheduling import wording_reach
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.admit_gang import judge_gang
+from gpupool.scheduling.reach import refused_by_quotas
 from gpupool.scheduling.snapshot import Cards, ClassKey, Snapshot, Waiting
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
@@ -134,7 +137,9 @@ class Submission:
         return found
 
 
-def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror) -> Submission:
+def check(
+    body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | None, mirror: Mirror, now_ns: int
+) -> Submission:
     """The submission, or the refusal with its numbers. Writes nothing."""
     view = mirror.snapshot()
     shape = check_shape(body.shape, view.cards)
@@ -151,7 +156,7 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
     made = None if body.name else partial(_name_from, parts[0].command[0], public_ids[0])
     name = made(SHORT) if made else check_name(body.name or "", "job name")
     many = body.array is not None or group is not None
-    return Submission(
+    checked = Submission(
         tenant_id=tenant.id,
         tenant=tenant.name,
         project=check_name(body.project, "project") if body.project else DEFAULT_PROJECT,
@@ -172,6 +177,16 @@ def check(body: JobIn, principal: Principal, tenant: TenantRef, run_as: RunAs | 
         array_id=None if body.array is None else new_id(ARRAY),
         spare_name=made(LONG) if made else None,
     )
+    _check_reach(checked, view, now_ns)
+    return checked
+
+
+def _check_reach(submission: Submission, view: Snapshot, now_ns: int) -> None:
+    """Refuse what would wait for an admin and not for jobs to end. Raises GuaranteedToOthers."""
+    found = refused_by_quotas(view, submission.waiting(now_ns), now_ns)
+    if found is not None:
+        ways = [wording_reach.resubmit(found.options)] if found.options else []
+        raise GuaranteedToOthers(found.sentence, hint="; ".join((*ways, wording_reach.ADMIN)))
 
 
 def _judge(body: JobIn, shape: Shape, gang: Gang | None, tenant: str, view: Snapshot) -> Rejection | None:

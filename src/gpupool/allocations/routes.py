@@ -26,9 +26,9 @@ router = APIRouter(tags=["jobs"])
 
 
 @router.get("/capacity", tags=["fleet"])
-def get_capacity(allocations: Service, _caller: Reader) -> CapacityOut:
+def get_capacity(allocations: Service, caller: Reader) -> CapacityOut:
     """What the pool could still give, and what of it is of no use to the claims that are expected."""
-    return allocations.capacity()
+    return allocations.capacity(caller)
 
 
 @router.post("/jobs", status_code=201)

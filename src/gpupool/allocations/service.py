@@ -102,7 +102,7 @@ class Allocations:
         with self.store.read() as connection:
             tenant = self.tenancy.resolve_tenant(connection, principal, body.tenant)
         self.placer.refresh()
-        submission = intake.check(body, principal, tenant, run_as, self.mirror)
+        submission = intake.check(body, principal, tenant, run_as, self.mirror, self.store.clock.now_ns())
         told = self._arrivals.take_in(submission, principal, wait=body.wait)
         if body.attached:
             self.leases.renew(submission.public_ids[0])
@@ -172,10 +172,10 @@ class Allocations:
         self.placer.refresh()
         return quota_tree(self.mirror.snapshot(), principal)
 
-    def capacity(self) -> CapacityOut:
-        """What the pool could still give, as it is now."""
+    def capacity(self, caller: Principal | None = None) -> CapacityOut:
+        """What the pool could still give, as it is now, and what quotas leave the caller's tenant."""
         self.placer.refresh()
-        return capacity(self.mirror.snapshot())
+        return capacity(self.mirror.snapshot(), caller.tenant if caller else None)
 
     # --- moving -----------------------------------------------------------------------------
 

@@ -132,6 +132,12 @@ class QuotaExceeded(Refused):
     code, title = "GP-2002", "Beyond the tenant's quota"
 
 
+class GuaranteedToOthers(Refused):
+    """Nothing that ends would let the claim start: what it needs is guaranteed to other tenants, or kept by them."""
+
+    code, title = "GP-2048", "Guaranteed to others"
+
+
 class NoRoomNow(Refused):
     code, title = "GP-2003", "No room now"
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpupool.base.units import format_gpu
+from gpupool.cli import own_room
 from gpupool.cli.context import Context
 from gpupool.cli.listing import add_limit, ago, compute, fetch, mib, more_hint
 from gpupool.cli.output import UNKNOWN, Column, Row, clean, many, print_list
@@ -22,9 +23,9 @@ _COLORS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 def register(parser: Parser) -> None:
     parser.about = """
-    Per card: what is held of it in both numbers, the largest share that could be placed now, health and state. Below,
-    by model: the largest claims that fit now, and what is free and of no use to the claims that are expected; with
-    -o wide also what is free of each node's processors and main memory, by NUMA node.
+    Per card: what is held of it in both numbers, the largest share that you could be given now, health and state.
+    Below, by model: the largest claims that fit now, and what is free and of no use to the claims that are expected;
+    with -o wide also what is free of each node's processors and main memory, by NUMA node.
     Cards in state `observed` are shown and never touched; processes on them that the pool did not start are
     listed below.
     """
@@ -46,11 +47,16 @@ def run(options: argparse.Namespace, context: Context) -> int:
     empty = (
         "no such cards" if any(query.values()) else "this pool has no cards\n  gpupool doctor  says what it looked for"
     )
+    capacity = context.api.request("GET", "capacity") if people and rows else {"models": []}
+    yours = capacity.get("yours")
+    rows = [{**row, "yours": yours} for row in rows] if people else rows
     print_list(rows, COLUMNS, options.output, fields=_fields, empty=empty, color=context.color)
     if people:
         _others(rows)
         _partitions(rows)
-        _still_placeable(context, {row["model"] for row in rows})
+        _still_placeable(capacity["models"], {row["model"] for row in rows})
+        if yours:
+            _for_caller(yours)
     if options.output == "wide":
         _beside_cards(context, {row["node"] for row in rows})
     if more:
@@ -76,12 +82,13 @@ def title(rows: Sequence[Row], more: bool = False) -> str:
 
 
 def largest(row: Row) -> str | None:
-    """The largest share that fits now: both numbers; of a card in partition mode, the largest profile."""
+    """The largest share that fits now and the caller's quota leaves: both numbers; in partition mode the profile."""
     if row["state"] != "adopted" or row["cluster"]:
         return None
     if row["mix"] is not None:
         return next((name for name, places in reversed(row["fits"].items()) if places), "no partition")
-    return f"{compute(row['largest_milli'])} + {mib(row['largest_bytes'])}"
+    share = own_room.at_most(row["largest_milli"], row["largest_bytes"], row.get("yours"))
+    return share if isinstance(share, str) else f"{compute(share[0])} + {mib(share[1])}"
 
 
 def health(row: Row) -> str:
@@ -119,9 +126,15 @@ def still_fits(row: Row) -> str:
     return ", ".join(clean(name) if places == 1 else f"{places} x {clean(name)}" for name, places in open_) or "nothing"
 
 
-def _still_placeable(context: Context, models: set[str]) -> None:
-    """By model, of the whole pool."""
-    found = [room for room in context.api.request("GET", "capacity")["models"] if room["model"] in models]
+def _for_caller(yours: Row) -> None:
+    """What the quotas leave the caller's tenant of all that."""
+    for name, value in own_room.facts(yours):
+        sys.stdout.write(f"\ntenant {clean(yours['tenant'])} {name}: {value}\n")
+
+
+def _still_placeable(rooms: Sequence[Row], models: set[str]) -> None:
+    """By model, of the whole pool, whoever asks."""
+    found = [room for room in rooms if room["model"] in models]
     if found:
         sys.stdout.write("\nwhat still fits in the pool:\n\n")
         print_list(found, ROOMS, "table")

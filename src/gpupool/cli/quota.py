@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
 from gpupool.base.units import WHOLE, format_gpu
+from gpupool.cli import own_room
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context
 from gpupool.cli.listing import limit_of, memory_limit, mib
@@ -54,8 +56,11 @@ def run(options: argparse.Namespace, context: Context) -> int:
 
 
 def _show(options: argparse.Namespace, context: Context) -> int:
-    tenant = options.tenant or context.api.request("GET", "whoami")["tenant"]
-    return _print(context.api.request("GET", f"tenants/{segment(tenant, 'tenant')}/quota"), options.output)
+    own = context.api.request("GET", "whoami")["tenant"]
+    tenant = options.tenant or own
+    quota = context.api.request("GET", f"tenants/{segment(tenant, 'tenant')}/quota")
+    room = own_room.own_room(context) if tenant == own and options.output == "table" else None
+    return _print(quota, options.output, own_room.facts(room))
 
 
 def _set(options: argparse.Namespace, context: Context) -> int:
@@ -86,11 +91,11 @@ def _delete(options: argparse.Namespace, context: Context) -> int:
     return 0
 
 
-def _print(quota: dict[str, Any], output: str) -> int:
+def _print(quota: dict[str, Any], output: str, more: Sequence[tuple[str, object]] = ()) -> int:
     if output != "table":
         print_data(quota, output)
     elif "tenant" in quota:
-        sys.stdout.write(pairs([("tenant", quota["tenant"]), *quota_facts(quota)]) + "\n")
+        sys.stdout.write(pairs([("tenant", quota["tenant"]), *quota_facts(quota), *more]) + "\n")
     else:
         sys.stdout.write(pairs([("cohort", quota["name"]), *_branch_facts(quota)]) + "\n")
     return 0

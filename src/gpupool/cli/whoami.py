@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from gpupool.cli import own_room
 from gpupool.cli.context import Context
 from gpupool.cli.output import pairs, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
@@ -29,5 +30,6 @@ def run(options: argparse.Namespace, context: Context) -> int:
         ("jobs run as", who["unix_user"] or "nobody: no Unix user is bound"),
         ("pool", f"{who['pool']} at {context.api.endpoint}"),
     ]
-    sys.stdout.write(pairs([*facts, *quota_facts(who["quota"])]) + "\n")
+    room = own_room.facts(own_room.own_room(context))
+    sys.stdout.write(pairs([*facts, *quota_facts(who["quota"]), *room]) + "\n")
     return 0

@@ -16,6 +16,7 @@ from gpupool.scheduling.cycle import Run, planned
 from gpupool.scheduling.fairness import Rank, rank
 from gpupool.scheduling.helps import helps
 from gpupool.scheduling.nearest import near
+from gpupool.scheduling.reach import Reach, reach
 from gpupool.scheduling.snapshot import Plan, Snapshot, Start, Waiting
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 
@@ -69,14 +70,19 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
 
 def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explanation:
     start = plan.starts.get(waiting.key) or after.ahead.estimate(waiting)
+    reached = Reach()
+    if start is None and said.dominant is not Reason.BEHIND:
+        reached = reach(after.snapshot, waiting, after.now_ns)
     after.work.quotas.firm = not waiting.preemptible
     room = after.work.quotas.room(waiting.tenant)
     options = None if waiting.gang else near(waiting.shape, after.work.free, room)
     nearest = options.best(waiting.shape) if options else None
     if said.dominant is Reason.BEHIND:
         nearest = waiting.shape
-    found = helps(said, waiting, after, options, start)
-    return Explanation(said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, found, start)
+    found = helps(said, waiting, after, options, start, reached)
+    return Explanation(
+        reached.sentence or said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, found, start
+    )
 
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:

@@ -12,28 +12,40 @@ from dataclasses import replace
 import numpy as np
 
 from gpupool.model.claim import Reason, Rejection
-from gpupool.scheduling import wording_help
+from gpupool.model.quota import Amount
+from gpupool.scheduling import wording_help, wording_reach
 from gpupool.scheduling.cycle import Run
-from gpupool.scheduling.feasible import CODE, FITS, Fit
+from gpupool.scheduling.feasible import CODE, Fit
 from gpupool.scheduling.gang import Missing, Muster, Path, room_by_role
 from gpupool.scheduling.nearest import Near
+from gpupool.scheduling.quotas import Quotas
+from gpupool.scheduling.reach import Cause, Reach
 from gpupool.scheduling.snapshot import Start, Waiting
 
 
-def helps(said: Rejection, waiting: Waiting, after: Run, options: Near | None, start: Start | None) -> tuple[str, ...]:
+def helps(
+    said: Rejection,
+    waiting: Waiting,
+    after: Run,
+    options: Near | None,
+    start: Start | None,
+    reached: Reach,
+) -> tuple[str, ...]:
     """Sentences for people, what changes least first; `options` are None for a gang."""
     if said.dominant is Reason.BEHIND:
         return ()
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
+    if not reached.starts:
+        return (*found, *_by_people(reached))
     if said.dominant is Reason.QUOTA:
         found += [said.hint] if said.hint else []
-        found.append(wording_help.free_quota(waiting.tenant))
+        found.append(_quota(waiting, after))
     at_ns = _lower_at(said, waiting, after)
     if at_ns and (start is None or at_ns < start.at_ns):
         found.append(wording_help.wait_for_lower(at_ns, after.evicting.rules.protected_s))
     elif start is not None:
         found.append(wording_help.wait_until(start.at_ns, promised=start.reserved))
-    elif said.fits_ever and _enough_cards(waiting, after):
+    elif said.fits_ever:
         found.append(wording_help.WAIT)
     return tuple(found) or ((said.hint,) if said.hint else ())
 
@@ -98,10 +110,20 @@ def _lower_at(said: Rejection, waiting: Waiting, after: Run) -> int:
     return at_ns if enough else 0
 
 
-def _enough_cards(waiting: Waiting, after: Run) -> bool:
-    """Whether the cards that are open could hold it if nothing ran; a gang was judged when it was submitted."""
-    if waiting.gang is not None:
-        return True
-    fit = after.work.fit(waiting.shape)
-    most = after.work.free.count_by_node(fit.fixed == FITS).max(initial=0)
-    return bool(most >= waiting.shape.count)
+def _by_people(reached: Reach) -> list[str]:
+    """What lets a claim start that no end of a job does."""
+    found = [wording_reach.resubmit(reached.options)] if reached.options else []
+    if reached.cause is Cause.QUOTA:
+        found += [wording_reach.ADMIN, wording_reach.NO_QUOTA]
+    return found
+
+
+def _quota(waiting: Waiting, after: Run) -> str:
+    """What makes room in the quota: the ends of its own tenant's jobs only where those are enough."""
+    now, tenant = after.snapshot, waiting.tenant
+    tenants = {**now.tenants, tenant: replace(now.tenants[tenant], held=Amount())}
+    without = replace(now, tenants=tenants, running=tuple(job for job in now.running if job.tenant != tenant))
+    quotas = Quotas(without, after.work.free)
+    quotas.firm = not waiting.preemptible
+    own = quotas.admitted(tenant, waiting.shape, after.least(waiting)) is not None
+    return wording_help.free_quota(tenant) if own else wording_help.raise_quota()

@@ -140,7 +140,7 @@ class Tree:
                 rest, idle = node.rest(resource), node.taken(resource) - node.base.get(resource, 0)
                 more = max(0, more - idle)
                 if rest is not None and more > rest:
-                    return _exhausted(node, resource, amount)
+                    return _exhausted(node, resource, amount, amount - more)
         return None
 
     def ask(self, shape: Shape, least: Amount) -> Use:
@@ -280,9 +280,11 @@ def _unlent(tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], si
     return Tree(views, branches, size, lends=False)
 
 
-def _exhausted(node: Node, resource: Resource, more: int) -> Exhausted:
+def _exhausted(node: Node, resource: Resource, more: int, own: int) -> Exhausted:
+    """`own`: what of the node is kept for the claimant itself, and so for no other."""
     limit, held = node.limits[resource], node.held.get(resource, 0)
-    return Exhausted(node, resource, held, limit.maximum or 0, node.base.get(resource, 0) - held, more)
+    kept = max(0, node.base.get(resource, 0) - held - own)
+    return Exhausted(node, resource, held, limit.maximum or 0, kept, more)
 
 
 def _is_of(resource: Resource, model: str) -> bool:

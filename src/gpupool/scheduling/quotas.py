@@ -10,14 +10,15 @@ quotas.take(tenant, rows, milli, sizes)            # and rollback(mark) undoes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.quota import GPU, MEMORY, Amount, Resource
-from gpupool.scheduling import wording
+from gpupool.scheduling import wording, wording_reach
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
@@ -69,6 +70,7 @@ class Quotas:
 
     def __init__(self, snapshot: Snapshot, free: Free) -> None:
         self.cards = snapshot.cards
+        self._tenants, self._cohorts = snapshot.tenants, snapshot.cohorts
         self.later: list[Later] = []
         self.window: tuple[int, int] | None = None
         """From when until when the claim that is asked for would run; None: nothing promised is looked at."""
@@ -170,7 +172,18 @@ class Quotas:
 
     def rejection(self, tenant: str, shape: Shape, least: Amount) -> Rejection | None:
         """Why the claim must wait for its own people first, or can never be: names what is exhausted, and where."""
-        return beyond(self.tree, tenant, self.tree.ask(shape, least)) or self.in_use(tenant, shape, least)
+        use = self.tree.ask(shape, least)
+        kept = _kept_by_others(self.out_of_reach(tenant, use), firm=self.firm)
+        return beyond(self.tree, tenant, use) or kept or self.in_use(tenant, shape, least)
+
+    def out_of_reach(self, tenant: str, use: Use) -> Exhausted | None:
+        """Where there would be no room for so much even if nobody held anything, as the quotas are now."""
+        return next((found for side in self._sides(self._empty) if (found := side.exhausted(tenant, use))), None)
+
+    @cached_property
+    def _empty(self) -> Tree:
+        views = {name: replace(view, held=Amount()) for name, view in self._tenants.items()}
+        return Tree(views, self._cohorts, self.tree.size)
 
     def in_use(self, tenant: str, shape: Shape, amount: Amount) -> Rejection | None:
         """What is exhausted now for a claim that would take so much, and where."""
@@ -186,6 +199,10 @@ class Quotas:
     def left(self, tenant: str, resource: Resource) -> int | None:
         """How much more of it the tenant may hold by every quota up to the pool; None is no limit."""
         return smallest(tree.room(tenant, resource) for tree in self._asked())
+
+    def most(self, tenant: str, resource: Resource) -> int | None:
+        """How much of it the tenant could hold if nobody held anything; None is no limit."""
+        return smallest(side.room(tenant, resource) for side in self._sides(self._empty))
 
     def models_out(self, tenant: str, shape: Shape) -> str:
         """Which model the tenant may hold no more of, though the claim would take it."""
@@ -255,6 +272,15 @@ def _said(found: Iterable[Exhausted | None]) -> Rejection | None:
     """The first "no", of the quotas and then of what others are guaranteed."""
     said = (say(one) for say, one in zip((_in_use, _guaranteed_to_others), found, strict=False) if one is not None)
     return next(said, None)
+
+
+def _kept_by_others(found: Exhausted | None, *, firm: bool) -> Rejection | None:
+    """What no end of a job changes, only whoever sets the quotas."""
+    if found is None:
+        return None
+    numbers = found.resource, found.most, found.kept, found.more
+    sentence = wording_reach.kept_by_others(found.node.title, *numbers, preemptible=not firm)
+    return Rejection(sentence, Reason.QUOTA, hint=PREEMPTIBLE if firm else "")
 
 
 def _in_use(found: Exhausted) -> Rejection:

@@ -199,6 +199,11 @@ def counted(resource: Resource, amount: int) -> str:
     return format_mib(amount) if kind == MEMORY else f"{format_gpu(amount)} {model or 'GPU'}"
 
 
+def amounts(resource: Resource, *each: int) -> list[str]:
+    """Of one resource, with its unit only where it is memory."""
+    return [counted(resource, one) if resource == MEMORY else _plain(resource, one) for one in each]
+
+
 def _plain(resource: Resource, amount: int) -> str:
     return str(amount // MIB) if resource == MEMORY else counted(resource, amount).split(" ")[0]
 

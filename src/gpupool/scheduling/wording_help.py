@@ -22,6 +22,10 @@ def free_quota(tenant: str) -> str:
     return f"stop jobs of tenant {tenant}, or have an admin raise its quota: gpupool quota set"
 
 
+def raise_quota() -> str:
+    return "an admin can raise the quota, or lower what others keep: gpupool quota"
+
+
 def fewer_members(role: str, count: int) -> str:
     return f"let {of_role(count, role)} be enough: so it could start now"
 

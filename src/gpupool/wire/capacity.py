@@ -41,9 +41,22 @@ class ClassRoom(Wire):
     fragment_milli: int = Field(description="free and of no use to such a claim")
 
 
+class OwnRoom(Wire):
+    """What quotas leave the caller's tenant, whatever cards are free; null is no limit."""
+
+    tenant: str
+    firm_milli: int | None = Field(None, description="what claims that are not preemptible may take now: compute")
+    firm_bytes: int | None = Field(None, description="the same: memory")
+    preemptible_milli: int | None = Field(None, description="what preemptible claims may take now: compute")
+    preemptible_bytes: int | None = Field(None, description="the same: memory")
+    most_firm_milli: int | None = Field(None, description="what it could hold without preemptible if nobody held any")
+    most_preemptible_milli: int | None = Field(None, description="what it could hold if nobody held any")
+
+
 class CapacityOut(Wire):
     """Fragments are those of Weng et al., USENIX ATC 2023, measured with every condition of a claim."""
 
     models: list[ModelRoom]
     nodes: list[NodeRoom]
     classes: list[ClassRoom]
+    yours: OwnRoom | None = Field(None, description="of the caller's tenant")

@@ -3,9 +3,11 @@
 import pytest
 import sqlalchemy as sa
 
+from gpupool.base.errors import GuaranteedToOthers
 from gpupool.metering.past import past_use
 from gpupool.metering.tables import intervals, usage_days, usage_hours
 from gpupool.scheduling.usage import MICRO
+from gpupool.scheduling.wording_help import WAIT
 from gpupool.wire.people import LimitIn, QuotaIn
 from tests.support.house import House
 
@@ -84,3 +86,31 @@ def test_hours_and_days_of_the_books_are_remembered_less(house: House) -> None:
         found = past_use(connection, 360_000 + 3600 + 864_000, half_life_s=86_400)
     day, hour = 2 ** (-(363_600 + 864_000 - 43_200) / 86_400), 2 ** (-(864_000 + 1800) / 86_400)
     assert found["default"] == pytest.approx((day + hour) * 3600 * MICRO, rel=0.03)
+
+
+def test_a_claim_that_no_end_of_a_job_would_let_start_is_refused_with_what_helps(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "owner", QuotaIn(nominal_milli=2000))
+    with pytest.raises(GuaranteedToOthers) as refused:
+        house.submit(1000, 8)
+    assert refused.value.message == (
+        "cannot start while 2.00 of the pool's 2.00 GPU are guaranteed to others; "
+        "this claim, not preemptible, needs 1.00"
+    )
+    preemptible = "submit it with --preemptible: then it may use what others are guaranteed, until they need it"
+    assert (
+        refused.value.hint == f"{preemptible}; an admin can guarantee its tenant a part, or others less: gpupool quota"
+    )
+    assert house.submit(1000, 8, preemptible=True).state == "starting"
+    owner = house.member("ann", "owner")
+    assert house.submit(1000, 8, principal=owner).state == "starting"
+    own = house.allocations.capacity(house.admin).yours
+    assert own is not None
+    assert (own.firm_milli, own.most_firm_milli, own.preemptible_milli) == (0, 0, None)
+
+
+def test_a_claim_waits_where_jobs_that_end_would_let_it_start(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "owner", QuotaIn(nominal_milli=1000))
+    house.submit(1000, 8)
+    second = house.submit(1000, 8)
+    assert second.state == "pending"
+    assert house.allocations.explain(second.id, house.admin).hints[-1] == WAIT

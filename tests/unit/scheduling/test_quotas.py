@@ -7,6 +7,7 @@ from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.quotas import PREEMPTIBLE
 from gpupool.scheduling.snapshot import Plan, Running, Snapshot, TenantView, Waiting
+from gpupool.scheduling.wording_help import WAIT
 from tests.support.gang_builders import occupied
 from tests.support.quota_builders import cohort, member, runs
 from tests.support.scheduling_builders import cards, snapshot, tenant, waiting, whole
@@ -40,10 +41,12 @@ def test_what_is_not_preemptible_leaves_alone_what_others_are_guaranteed_and_is_
     assert placed(found) == []
     assert (said.dominant, said.hint) == (Reason.QUOTA, PREEMPTIBLE)
     assert said.sentence == (
-        "of the pool's 8.00 GPU 0.00 are held by jobs that may not be preempted and 5.00 are guaranteed to others and"
-        " not in such use; this claim, not preemptible, needs 6.00 more"
+        "cannot start while 3.00 of the pool's 8.00 GPU are guaranteed to others; this claim, not preemptible, "
+        "needs 6.00"
     )
-    assert PREEMPTIBLE in explain(before, before.waiting[0], 0).helps
+    helps = explain(before, before.waiting[0], 0).helps
+    assert PREEMPTIBLE in helps
+    assert WAIT not in helps
     assert placed(cycle(replace(before, waiting=(firm(5),)), 0)) == ["firm"]
     assert placed(cycle(replace(before, waiting=(soft(6),)), 0)) == ["soft"]
 
