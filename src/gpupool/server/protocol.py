@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import logging
 import os
 import socket
 import struct
@@ -19,6 +20,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from gpupool.server.connections import Connections
 from gpupool.server.refusing import Refusing
 from gpupool.tenancy.access import PEER_EXTENSION, Peer
+
+logger = logging.getLogger(__name__)
 
 SO_PEERGROUPS = 59  # asm-generic/socket.h; Linux 4.13
 HEAD_LIMIT_BYTES = 64 << 10
@@ -43,6 +46,7 @@ class PeerProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         refusal = self._connections.admit(self._peer, self._address)
         if refusal is not None:
+            logger.warning("refused a connection: %s", refusal.message)
             transport.set_protocol(Refusing(transport, refusal))
             return
         self._admitted = True
