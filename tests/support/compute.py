@@ -73,11 +73,14 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each tenant really had of the card; times are milliseconds since the beginning."""
+    """What each tenant really had of the card, and what the arbiter held it to own; times are milliseconds since the
+    beginning.
+    """
 
     sample_ms: int
     used_ns: Mapping[str, Sequence[int]]
     counted_ns: Mapping[str, int]
+    owns_ns: Mapping[str, Sequence[int]]
     messages: int
     arbitrations: int
     records: int
@@ -126,6 +129,7 @@ def simulate(
         sample_ms=said["sample_ms"],
         used_ns={name: each["used_ns"] for name, each in said["tenants"].items()},
         counted_ns={name: each["counted_ns"] for name, each in said["tenants"].items()},
+        owns_ns={name: each["balance_ns"] for name, each in said["tenants"].items()},
         **{name: said[name] for name in ("messages", "arbitrations", "records", "launches")},
     )
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpupool.agent.time_audit import TimeAudit
+from gpupool.mechanisms.regions import DeviceLimit
 from tests.support.compute import Outcome, Tenant, simulate
 
 LENGTHS: Mapping[str, str] = {
@@ -75,10 +77,23 @@ def alone(program: Path, load: Load, share: float, seconds: float = SECONDS) -> 
 def errors(program: Path, load: Load, share: float) -> tuple[float, float]:
     """The most that it had beyond and below what it was to have in 5 s, in points of the card.
 
-    It is to have its share, or as much as it takes of a card of its own where that is less.
+    It is to have its share, or as much as it takes of a card of its own where that is less. AssertionError if the audit
+    of time finds it, since the job would be ended.
     """
-    had = alone(program, load, share).shares("a", WINDOW_MS, SETTLED_MS)
+    outcome = alone(program, load, share)
+    assert not audited(outcome, "a", share), (load, share)
+    had = outcome.shares("a", WINDOW_MS, SETTLED_MS)
     wanted = share
     if min(had) < share - ERROR_POINTS / 100:
         wanted = min(share, *alone(program, load, 1.0).shares("a", WINDOW_MS, SETTLED_MS))
     return 100 * (max(had) - share), 100 * (min(had) - wanted)
+
+
+def audited(outcome: Outcome, name: str, share: float, look_ms: int = 400) -> list[str]:
+    """What the audit of time finds, with a look at the card and the arbiter each `look_ms`."""
+    audit, limit = TimeAudit(), DeviceLimit("GPU-0", 1, 1, gpu_milli=round(share * 1000))
+    step, found = look_ms // outcome.sample_ms, []
+    for at in range(0, len(outcome.used_ns[name]), step):
+        used, owns = {1: outcome.used_ns[name][at]}, outcome.owns_ns[name][at]
+        found.append(audit.look(name, limit, used, owns, (1 + at * outcome.sample_ms) * 10**6))
+    return [text for text in found if text]

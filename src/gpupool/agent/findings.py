@@ -27,11 +27,15 @@ FIRST_GENERATION: Final = 2
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as promised. `kind` is its event's name; `pid` 0 where no process is to blame."""
+    """One thing that is not as promised. `kind` is its event's name; `pid` 0 where no process is to blame.
+
+    `only_tell`: its source is not exact enough to end or freeze a job for it.
+    """
 
     kind: str
     text: str
     pid: int = 0
+    only_tell: bool = False
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ class Agent:
             self.jobs.fenced,
             self.jobs.tell_finding,
             self.jobs.condemn,
+            self._arbiter.status,
         )
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()

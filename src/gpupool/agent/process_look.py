@@ -58,6 +58,32 @@ def other_driver(pid: int, known: Collection[int], proc: Path = Path("/proc")) -
     return ""
 
 
+def maps_other_file(pid: int, name: str, expected: os.stat_result, proc: Path = Path("/proc")) -> bool:
+    """Whether the process has a file of that name mapped, and not the expected one.
+
+    A file that was mounted over for a moment stays mapped, whatever the process finds at its path now.
+    """
+    found = False
+    try:
+        lines = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines:
+            fields = line.split(maxsplit=5)
+            if len(fields) < 6 or os.path.basename(fields[5].removesuffix(" (deleted)")) != name:
+                continue
+            mapped = os.stat(f"{proc}/{pid}/map_files/{_plain_range(fields[0])}")
+            if (mapped.st_dev, mapped.st_ino) == (expected.st_dev, expected.st_ino):
+                return False
+            found = True
+    except OSError:
+        return False  # it has ended, or only root may look
+    return found
+
+
+def _plain_range(addresses: str) -> str:
+    """As /proc/PID/map_files names it: without leading zeros."""
+    return "-".join(f"{int(each, 16):x}" for each in addresses.split("-"))
+
+
 def sees_other_file(pid: int, path: str, expected: os.stat_result, proc: Path = Path("/proc")) -> bool:
     """Whether the process finds another file at `path` than the expected one, or none."""
     try:

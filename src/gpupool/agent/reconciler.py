@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import Final
 
 from gpupool.agent import process_look
 from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, Shrunk, compare, held_on
+from gpupool.agent.time_audit import TimeAudit
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
 from gpupool.base.supervised import SupervisedThread
+from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
 from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, check_grants, read_limits, read_usage, write_overhead
@@ -50,7 +53,9 @@ class FencedJob:
 
 
 class Reconciler:
-    """`fenced` lists the jobs to look after; `tell` takes a finding and what was done; `kill` ends a job."""
+    """`fenced` lists the jobs to look after; `tell` takes a finding and what was done; `kill` ends a job; `granted` is
+    what the arbiter says of each share, with the arbiter's pid.
+    """
 
     def __init__(
         self,
@@ -61,9 +66,13 @@ class Reconciler:
         fenced: Callable[[], Sequence[FencedJob]],
         tell: Callable[[FencedJob, Finding, str], None],
         kill: Callable[[FencedJob, str], None],
+        granted: Callable[[], tuple[int, tuple[ShareStatus, ...]] | None] = lambda: None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._probes, self._state_dir, self._base, self._reaction = dict(probes), state_dir, base, reaction
         self._fenced, self._tell, self._kill = fenced, tell, kill
+        self._granted, self._now_ns = granted, now_ns
+        self._audit = TimeAudit()
         self._node_of: dict[str, str] = {}
         self._files: dict[str, FencedFiles] = {}
         self._turn = 0
@@ -127,11 +136,14 @@ class Reconciler:
         before = {one.allocation: _usage(known) for one, known in looked}
         seen = self._card_processes(looked)
         self._busy = False
+        late = self._used_more_than_granted(looked, seen)
         for one, known in looked:
-            self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}))
+            found = late.get(one.allocation, [])
+            self._look_at(one, known, before[one.allocation], seen.get(one.supervisor_pid, {}), found)
         self._tell_unseen(looked)
         live = {one.allocation for one in jobs}
         self._shrunk.forget(live)
+        self._audit.forget(live)
         for kept in (self._told, self._unaccounted, self._libraries, self._files):
             for gone in kept.keys() - live:
                 del kept[gone]
@@ -191,6 +203,30 @@ class Reconciler:
         self._unasked.pop(node, None)
         return usages, times
 
+    def _used_more_than_granted(
+        self, looked: Sequence[tuple[FencedJob, FencedFiles]], seen: Mapping[int, Mapping[str, Sequence[CardProcess]]]
+    ) -> dict[str, list[Finding]]:
+        """By allocation, what the card says that its processes had and the arbiter has neither granted nor seen."""
+        said = self._granted() if seen else None
+        if said is None:
+            return {}
+        arbiter, statuses = said
+        owns = {(each.allocation, each.device): each.owns_ns for each in statuses}
+        found: dict[str, list[Finding]] = {}
+        for one, known in looked:
+            for place, limit in enumerate(known.wanted.devices):
+                here = seen.get(one.supervisor_pid, {}).get(limit.uuid, ())
+                used = {process.pid: process.gpu_ns for process in here if process.gpu_ns is not None}
+                owned = owns.get((one.allocation, place))
+                if owned is None or len(used) < len(here) or limit.sharing != "fixed" or limit.gpu_milli >= 1000:
+                    continue
+                mark, sampled = (arbiter, known.wanted.generation), not known.simulated
+                now = self._now_ns()
+                text = self._audit.look(one.allocation, limit, used, owned, now, mark=mark, sampled=sampled)
+                if text:
+                    found.setdefault(one.allocation, []).append(Finding("time", text, only_tell=sampled))
+        return found
+
     def _tell_unseen(self, looked: Iterable[tuple[FencedJob, FencedFiles]]) -> None:
         """Nobody is ended for it: whose doing it is that cards cannot be asked is not known."""
         unseen = set()
@@ -209,6 +245,7 @@ class Reconciler:
         known: FencedFiles,
         before: FenceUsage | str,
         cards: Mapping[str, list[CardProcess]],
+        late: Sequence[Finding],
     ) -> None:
         after = _usage(known)
         result = Comparison()
@@ -225,6 +262,7 @@ class Reconciler:
             self._busy = self._busy or bool(cards) or bool(after.processes)
         pids = {process.pid for processes in cards.values() for process in processes}
         findings += self._looked_into(one, known, pids)
+        findings += late
         if findings and fenced_files(one.allocation, self._state_dir) != known:
             return  # it is being resized, or has ended: the next look will see it whole
         self._unaccounted[one.allocation] = result.unaccounted
@@ -265,25 +303,30 @@ class Reconciler:
             expected = os.stat(known.limits)
         except FileNotFoundError:
             return findings  # it has ended, or its page is gone, which was found
+        expected_name = known.limits.name
         libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir))
         for pid in sorted(pids):
             if path := process_look.other_driver(pid, libraries):
                 findings.append(Finding("driver", f"process {pid} has another CUDA driver mapped: {path}", pid))
             if one.mounted and process_look.sees_other_file(pid, f"{self._base}/share/limits", expected):
                 findings.append(Finding("mount", f"process {pid} does not see its limits at {self._base}/share", pid))
+            elif process_look.maps_other_file(pid, expected_name, expected):
+                findings.append(Finding("mount", f"process {pid} has other limits mapped than its own", pid))
         return findings
 
     def _answer(self, one: FencedJob, findings: Sequence[Finding]) -> None:
         """Each finding is told once while it lasts; the reaction is repeated, since it can be undone."""
         told = self._told.setdefault(one.allocation, set())
         for finding in findings:
+            reaction = "warn" if finding.only_tell else self._reaction
             if (finding.kind, finding.pid) not in told:
-                log.warning("job %s: %s: %s (%s)", one.job, finding.kind, finding.text, self._reaction)
-                self._tell(one, finding, self._reaction)
+                log.warning("job %s: %s: %s (%s)", one.job, finding.kind, finding.text, reaction)
+                self._tell(one, finding, reaction)
         self._told[one.allocation] = {(finding.kind, finding.pid) for finding in findings}
-        if findings and self._reaction == "kill":
-            self._kill(one, findings[0].text)
-        elif findings and self._reaction == "freeze":
+        answered = [finding for finding in findings if not finding.only_tell]
+        if answered and self._reaction == "kill":
+            self._kill(one, answered[0].text)
+        elif answered and self._reaction == "freeze":
             stopped = freeze(one.supervisor_pid)
             for probe in self._probes.values():
                 if isinstance(probe, HeldUp):

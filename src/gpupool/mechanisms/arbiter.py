@@ -27,10 +27,22 @@ STEADY_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class ShareStatus:
+    """What the arbiter knows of one allocation on one card: `owns_ns` is what is left of its promise (negative: debt),
+    less the time since which its work is in flight.
+    """
+
+    allocation: str
+    device: int
+    owns_ns: int
+
+
 @dataclass
 class _Asked:
     answered: threading.Event = field(default_factory=threading.Event)
     answer: str = "the arbiter ended"
+    shares: list[str] = field(default_factory=list)
 
 
 class Arbiter:
@@ -87,6 +99,18 @@ class Arbiter:
             if not self._shares:
                 self._end()
         _is_ok(asked)
+
+    def status(self) -> tuple[int, tuple[ShareStatus, ...]] | None:
+        """The pid of the arbiter that answered, and each allocation on each card; None without an answer.
+
+        Blocks until it answers, 5 s at most.
+        """
+        with self._lock:
+            process = self._process
+            asked = self._say("status") if process is not None else None
+        if process is None or asked is None or not _is_ok(asked):
+            return None
+        return process.pid, tuple(_share_status(line) for line in asked.shares)
 
     def pid(self) -> int | None:
         with self._lock:
@@ -159,6 +183,10 @@ class Arbiter:
             kind, _, rest = line.rstrip("\n").partition("\t")
             if kind in ("ok", "error") or line.startswith(("ok ", "error ")):
                 self._answer(line.rstrip("\n"))
+            elif kind == "share":
+                with self._lock:
+                    if self._asked:
+                        self._asked[0].shares.append(line.rstrip("\n"))
             elif kind == "event" and any(word in rest for word in ("damaged", "nonsense", "broken-peer", "stranger")):
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 
@@ -198,3 +226,8 @@ class Arbiter:
 
 def _is_ok(asked: _Asked | None) -> bool:
     return asked is not None and asked.answered.wait(ANSWER_SECONDS) and asked.answer.startswith("ok")
+
+
+def _share_status(line: str) -> ShareStatus:
+    fields = line.split("\t")
+    return ShareStatus(fields[1], int(fields[2]), int(fields[7]))

@@ -83,3 +83,24 @@ def test_another_file_at_the_place_is_seen_and_who_has_ended_sees_nothing(
     assert process_look.sees_other_file(child.pid, str(mine), other.stat())
     assert process_look.sees_other_file(child.pid, str(tmp_path / "none"), mine.stat())
     assert not process_look.sees_other_file(GONE, str(mine), mine.stat())
+
+
+def test_a_mapped_file_of_that_name_that_is_another_one_is_seen(tmp_path: Path) -> None:
+    own, other = tmp_path / "limits", tmp_path / "other" / "limits"
+    other.parent.mkdir()
+    for path in (own, other):
+        path.write_bytes(bytes(4096))
+    program = (
+        "import mmap, sys; file = open(sys.argv[1], 'rb'); page = mmap.mmap(file.fileno(), 0, prot=1)\n"
+        "print(1, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, other], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert process_look.maps_other_file(process.pid, "limits", own.stat())
+        assert not process_look.maps_other_file(process.pid, "limits", other.stat())
+        assert not process_look.maps_other_file(process.pid, "grants", own.stat())
+        process.kill()
+    assert not process_look.maps_other_file(process.pid, "limits", own.stat())

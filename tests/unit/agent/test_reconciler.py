@@ -15,6 +15,7 @@ from gpupool.agent.findings import Finding
 from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, FencedJob, Reconciler, freeze
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import BadMachine
+from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
 from gpupool.mechanisms.fence import Fence
@@ -253,3 +254,34 @@ def test_it_sleeps_while_nothing_is_fenced_and_looks_within_a_second_when_someth
     finally:
         looked.reconciler.close()
         looked.reconciler.join(10)
+
+
+class Granting(Card):
+    """A card that also says how much time each process had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: dict[int, int] = {}
+
+    def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+        return {CARD.uuid: dict(self.times)}
+
+
+@pytest.mark.parametrize("looked", ["kill"], indirect=True)
+@pytest.mark.parametrize(("owns_ms", "expected"), [(0, ["time"]), (-100_000, [])], ids=["unknown", "known-debt"])
+def test_time_beyond_what_the_arbiter_granted_is_a_finding(looked: Looked, owns_ms: int, expected: list[str]) -> None:
+    card, pid, now = Granting(), looked.pids[0], [0]
+    said = (1, (ShareStatus("al-1", 0, owns_ms * 10**6),))
+    reconciler = Reconciler(
+        {MACHINE.name: card}, looked.state_dir, "/nowhere", "kill", lambda: looked.jobs, looked.tell,
+        lambda one, reason: looked.killed.append(reason), lambda: said, lambda: now[0],
+    )  # fmt: skip
+    reconciler.know({MACHINE.name: MACHINE})
+    looked.begin()
+    card.on_card = {pid: 0}
+    for look in range(12):
+        now[0] = (1 + look * 400) * 10**6
+        card.times = {pid: look * 400 * 10**6}
+        reconciler.look()
+    kinds = [kind for kind, _ in looked.told if kind != "unregistered"]
+    assert kinds == expected

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+import gpupool_native
+from gpupool.mechanisms.arbiter import Arbiter as Keeper
 from tests.support.fenced_card import Arbiter, Card, Share, build_load, finish, run_together, running
 
 SMALL = "step_us_50"
@@ -199,3 +201,18 @@ def test_a_stopped_process_does_not_hold_the_card(load: Path, card: Card, arbite
         os.kill(stopped.pid, signal.SIGCONT)
         finish(stopped)
     assert done["launches"] * 50_000 / done["done_ns"] >= 0.7
+
+
+def test_the_agent_reads_what_each_share_owns(card: Card) -> None:
+    keeper, share = Keeper(Path(gpupool_native.arbiter_path()), lambda: 0.0), card.share("a", 300)
+    assert keeper.status() is None
+    keeper.add("a", share.base / "share", share.base / "usage")
+    until(lambda: bool((keeper.status() or (0, ()))[1]))
+    said = keeper.status()
+    assert said is not None
+    assert said[0] == keeper.pid()
+    ((name, device, owns),) = [(each.allocation, each.device, each.owns_ns) for each in said[1]]
+    assert (name, device) == ("a", 0)
+    assert 0 <= owns <= 40_000_000
+    keeper.close()
+    keeper.join(10)

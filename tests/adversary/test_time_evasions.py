@@ -1,0 +1,88 @@
+"""Ways to take GPU time past the fence: each is found and its job ended; honest programs live to their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.adversary.conftest import open_to_other_users
+from tests.e2e.pool_fixture import RealPool
+from tests.support.compute import NATIVE, REPOSITORY
+from tests.support.fenced_card import build_load
+
+pytestmark = [
+    pytest.mark.adversary,
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a pool of root's own: in a user's the fence is advice"),
+]
+
+SHARE = ("--gpu", "0.3", "--memory", "25GiB")
+"""No two of these fit on one card, so that each has what its neighbours leave: all."""
+LIVES_SECONDS = "40"
+"""An evasion that is not found lives so long and ends well."""
+HONEST_SECONDS = "5"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = open_to_other_users(tmp_path_factory.mktemp("programs"))
+    options = ["-std=gnu11", "-O1", "-Wall", f"-I{NATIVE / 'fence/include'}"]
+    source = Path(__file__).parent / "time_evasions.c"
+    subprocess.run(["cc", *options, "-o", folder / "evade", source, "-ldl", "-lpthread"], check=True)
+    build_load(folder, REPOSITORY / "tests/unit/native/fence_ways.c")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
+    """A card for each of the jobs of one test."""
+    with RealPool(open_to_other_users(tmp_path_factory.mktemp("adversary")) / "pool", "6xL40S") as running:
+        yield running
+
+
+def found(pool: RealPool, name: str) -> set[str]:
+    """The kinds of findings about a job."""
+    job = pool.job(name)["id"]
+    events = [json.loads(line) for line in pool.do("events", "--last", "500", "-o", "json").splitlines()]
+    return {event["kind"] for event in events if event["subject"] == job and event["kind"].startswith("fence.")}
+
+
+EVASIONS = {
+    "pointers": "fence.time",
+    "one-first": "fence.time",
+    "pinned": "fence.time",
+    "half": "fence.time",
+    "limits": "fence.mount",
+}
+
+
+def test_every_evasion_is_found_and_its_job_ended(pool: RealPool, programs: Path) -> None:
+    for way in EVASIONS:
+        before = ["unshare", "-m", "--"] if way == "limits" else []
+        pool.do("submit", "--name", way, *SHARE, "--", *before, str(programs / "evade"), way, LIVES_SECONDS)
+    states = {way: pool.until_state(way, "done", "failed", "stopped")["state"] for way in EVASIONS}
+    assert states == dict.fromkeys(EVASIONS, "failed"), [pool.do("logs", way) for way in EVASIONS]
+    for way, kind in EVASIONS.items():
+        assert kind in found(pool, way), (way, found(pool, way))
+
+
+HONEST = {
+    "even": ("vary", "0"),
+    "uneven": ("vary", "8"),
+    "streams": ("streams", "3000"),
+    "contexts": ("contexts", "40"),
+}
+
+
+def test_honest_programs_live_to_their_end_and_nothing_is_found(pool: RealPool, programs: Path) -> None:
+    for name, (way, count) in HONEST.items():
+        words = [str(programs / "fence_ways"), way, HONEST_SECONDS, count]
+        pool.do("submit", "--name", name, *SHARE, "--", *words)
+    for name in HONEST:
+        assert pool.until_state(name, "done", "failed", "stopped")["state"] == "done", pool.do("show", name)
+        assert found(pool, name) == set()

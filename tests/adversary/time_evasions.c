@@ -1,0 +1,169 @@
+/* Ways to take more GPU time than a share has, each by a process of the job itself.
+
+     time_evasions WAY SECONDS
+   pointers   registers through the fence, then launches through the pointers of the driver that is loaded behind it
+   one-first  the same after one launch through the fence
+   pinned     writes its usage page all the time: nothing was charged, nothing is in flight
+   half       takes back 45 % of each charge
+   limits     below `unshare -m`, with other limits mounted for the moment of cuInit alone: a share of the whole card
+   Prints what part of the card it had, if it lives to its end. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpupool/region.h"
+
+#define SHARE "/run/gpupool/share"
+#define KERNEL_NS 500000ull
+#define IN_A_ROW 20
+
+typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+
+struct driver {
+    launch_function launch;
+    int (*synchronize)(void);
+};
+
+static const char PTX[] = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry gpupool_spin_ns(.param .u64 ns) { ret; }\n";
+static struct fence_usage *usage;
+
+static void must(int condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "time_evasions: %s\n", what);
+    exit(3);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct driver functions_of(void *library)
+{
+    return (struct driver){(launch_function)dlsym(library, "cuLaunchKernel"), (int (*)(void))dlsym(library, "cuCtxSynchronize")};
+}
+
+static int is_driver(struct dl_phdr_info *info, size_t size, void *path)
+{
+    (void)size;
+    if (!strstr(info->dlpi_name, "/driver/libcuda"))
+        return 0;
+    strcpy(path, info->dlpi_name);
+    return 1;
+}
+
+static struct driver behind_the_fence(void)
+{
+    char path[4096] = "";
+    dl_iterate_phdr(is_driver, path);
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    must(library != NULL, "no driver is loaded behind the fence");
+    return functions_of(library);
+}
+
+static void map_usage(void)
+{
+    int file = open("/run/gpupool/usage/region", O_RDWR);
+    usage = mmap(NULL, sizeof *usage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    must(usage != MAP_FAILED, "the usage page cannot be written");
+}
+
+static void *pin(void *unused)
+{
+    for (;;) {
+        atomic_store(&usage->device[0].charged_ns, 1000000);
+        for (int i = 0; i < 16; i++)
+            atomic_store(&usage->slot[i].device[0].inflight_ns, 0);
+    }
+    return unused;
+}
+
+static void *halve(void *unused)
+{
+    uint64_t last = atomic_load(&usage->device[0].charged_ns);
+    for (;;) {
+        uint64_t charged = atomic_load(&usage->device[0].charged_ns);
+        if (charged > last + 2000000) {
+            atomic_fetch_sub(&usage->device[0].charged_ns, (charged - last) * 45 / 100);
+            last = atomic_load(&usage->device[0].charged_ns);
+        }
+        usleep(200);
+    }
+    return unused;
+}
+
+static void mount_other_limits(void)
+{
+    char folder[] = "/tmp/limits-XXXXXX", command[256], path[64];
+    struct fence_limits *limits;
+    must(mkdtemp(folder) != NULL, "no directory");
+    snprintf(command, sizeof command, "cp %s/* %s/", SHARE, folder);
+    must(system(command) == 0, "the limits cannot be copied");
+    snprintf(path, sizeof path, "%s/limits", folder);
+    limits = mmap(NULL, sizeof *limits, PROT_READ | PROT_WRITE, MAP_SHARED, open(path, O_RDWR), 0);
+    must(limits != MAP_FAILED, "the copy cannot be written");
+    limits->device[0].gpu_milli = 1000;
+    must(mount(folder, SHARE, NULL, MS_BIND, NULL) == 0, "no mount");
+}
+
+static void *start(void *library)
+{
+    void *context, *module, *function;
+    must(((int (*)(unsigned))dlsym(library, "cuInit"))(0) == 0, "cuInit");
+    must(((int (*)(void **, unsigned, int))dlsym(library, "cuCtxCreate_v2"))(&context, 0, 0) == 0, "cuCtxCreate");
+    must(((int (*)(void **, const void *))dlsym(library, "cuModuleLoadData"))(&module, PTX) == 0, "cuModuleLoadData");
+    must(((int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction"))(&function, module, "gpupool_spin_ns") == 0,
+         "cuModuleGetFunction");
+    return function;
+}
+
+static double burn(const struct driver *driver, void *function, double seconds)
+{
+    uint64_t begin = now_ns(), end = begin + (uint64_t)(seconds * 1e9), ns = KERNEL_NS, launches = 0;
+    void *arguments[] = {&ns};
+    while (now_ns() < end) {
+        for (int i = 0; i < IN_A_ROW; i++, launches++)
+            must(driver->launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL) == 0, "cuLaunchKernel");
+        driver->synchronize();
+    }
+    return 100.0 * (double)(launches * ns) / (double)(now_ns() - begin);
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    must(argc == 3, "WAY SECONDS");
+    const char *way = argv[1];
+    if (!strcmp(way, "limits"))
+        mount_other_limits();
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    must(library != NULL, "no libcuda.so.1");
+    void *function = start(library);
+    struct driver driver = functions_of(library);
+    if (!strcmp(way, "one-first"))
+        driver.launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&(uint64_t){1000}}, NULL);
+    if (!strcmp(way, "pointers") || !strcmp(way, "one-first"))
+        driver = behind_the_fence();
+    if (!strcmp(way, "pinned") || !strcmp(way, "half"))
+        map_usage();
+    if (usage)
+        must(pthread_create(&thread, NULL, !strcmp(way, "pinned") ? pin : halve, NULL) == 0, "no thread");
+    if (!strcmp(way, "limits"))
+        must(umount2(SHARE, MNT_DETACH) == 0, "no umount");
+    printf("%s: %.1f %% of the card\n", way, burn(&driver, function, strtod(argv[2], NULL)));
+    return 0;
+}
