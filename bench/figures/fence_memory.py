@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,8 @@ def run(out: Path) -> list[Row]:
             *_kills(storm, folder / "kills"),
             *_slots(storm, folder / "slots"),
             *_programs_race(program, folder / "programs"),
-            *_init(program, folder / "init"),
+            *_init(program, folder / "init-64", 64),
+            *_init(program, folder / "init", NEWCOMERS),
             _pair(program, folder / "pair"),
             *(_sanitized(folder, sanitizer) for sanitizer in ("thread", "address")),
         ]
@@ -150,29 +152,39 @@ def _left(house: House, base: Path) -> int:
     return left
 
 
-def _init(program: Path, folder: Path) -> list[Row]:
+def _init(program: Path, folder: Path, programs: int) -> list[Row]:
+    """Seconds that pass depend on whatever else runs on the machine; processor time says what the fence adds."""
     with _house(folder) as house:
         base = house.share(1 << 30, slots=1024)
-        fenced, bare = (_init_times(program, _environment(house, where)) for where in (base, None))
-    note = f"sum of {NEWCOMERS} cuInit at one moment on {os.cpu_count()} cores; slowest {max(fenced) / 1e6:.1f} ms"
-    figure = f"fence: {NEWCOMERS} programs initialise at one moment, summed"
+        _init_times(program, _environment(house, base), programs)  # the page cache is warm for both
+        found = [_init_times(program, _environment(house, where), programs) for where in (base, None)]
+    (fenced, fenced_cpu), (bare, bare_cpu) = (tuple(zip(*times, strict=True)) for times in found)
+    note = f"sum of {programs} cuInit at one moment on {os.cpu_count()} cores; slowest {max(fenced) / 1e6:.1f} ms"
+    figure = f"fence: {programs} programs initialise at one moment, summed"
+    own = f"fence: processor time of one cuInit of {programs} at one moment, median"
     return [
+        Row(
+            *(own, "us", statistics.median(fenced_cpu) / 1e3, COMMAND),
+            peer=statistics.median(bare_cpu) / 1e3,
+            peer_command="the same without a fence",
+        ),
         Row(
             *(figure, "s", sum(fenced) / 1e9, COMMAND),
             peer=sum(bare) / 1e9,
             peer_command="the same without a fence",
             note=note,
             samples=tuple(ns / 1e9 for ns in sorted(fenced)),
-        )
+        ),
     ]
 
 
-def _init_times(program: Path, environment: Mapping[str, str]) -> list[int]:
+def _init_times(program: Path, environment: Mapping[str, str], programs: int) -> list[tuple[int, int]]:
+    """Of each program the time that cuInit took and its processor time, ns."""
     running = [
         subprocess.Popen(
             [str(program), "init"], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        for _ in range(NEWCOMERS)
+        for _ in range(programs)
     ]
     for process in running:
         print(file=process.stdin, flush=True)
@@ -181,8 +193,8 @@ def _init_times(program: Path, environment: Mapping[str, str]) -> list[int]:
         process.communicate("\n")
     failed = [answer for answer in answers if answer[0] != "0"]
     if failed:
-        raise RuntimeError(f"{len(failed)} of {NEWCOMERS} could not initialise: {failed[0]}")
-    return [int(answer[1]) for answer in answers]
+        raise RuntimeError(f"{len(failed)} of {programs} could not initialise: {failed[0]}")
+    return [(int(answer[1]), int(answer[2])) for answer in answers]
 
 
 def _pair(program: Path, folder: Path) -> Row:

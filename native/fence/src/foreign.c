@@ -1,10 +1,21 @@
 #include "foreign.h"
 
+#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "real.h"
+
+enum { CHUNK = 4096 /* the kernel gives a page at a time */, LONGEST = 1024, MOST = 8 };
+
+/* What was seen of the map so far. By an address and not by stat(2): on an overlay the two disagree about inodes. */
+struct look {
+    unsigned long own, driver;       /* inodes of the fence and of the driver before which it stands */
+    unsigned long libcuda[MOST];     /* of all files of that name */
+    unsigned int count;
+};
 
 static bool is_libcuda(const char *path)
 {
@@ -12,50 +23,71 @@ static bool is_libcuda(const char *path)
     return name && !strncmp(name, "/libcuda.so", 11);
 }
 
-/* A line of /proc/self/maps: what file it is of, 0 for none of ours. */
-static unsigned long inode_of(const char *line, char *path, uintptr_t *from, uintptr_t *to)
-{
-    unsigned long inode = 0;
-    *path = 0;
-    if (sscanf(line, "%lx-%lx %*s %*s %*s %lu %511[^\n]", from, to, &inode, path) < 3)
-        return 0;
-    return inode;
-}
-
 static bool holds(uintptr_t from, uintptr_t to, const void *address)
 {
     return (uintptr_t)address >= from && (uintptr_t)address < to;
 }
 
-/* By an address and not by stat(2): on an overlay the two disagree about inodes. */
-static unsigned long inode_at(FILE *maps, const void *address)
+static void note_libcuda(struct look *look, unsigned long inode)
 {
-    char line[1024], path[512];
-    uintptr_t from, to;
-    rewind(maps);
-    while (fgets(line, sizeof line, maps)) {
-        unsigned long inode = inode_of(line, path, &from, &to);
-        if (holds(from, to, address))
-            return inode;
+    for (unsigned int i = 0; i < look->count; i++)
+        if (look->libcuda[i] == inode)
+            return;
+    if (look->count < MOST)
+        look->libcuda[look->count++] = inode;
+}
+
+/* FROM-TO ACCESS OFFSET DEVICE INODE PATH, proc(5). */
+static void read_line(struct look *look, const char *line)
+{
+    char *at;
+    uintptr_t from = strtoul(line, &at, 16), to = *at == '-' ? strtoul(at + 1, &at, 16) : 0;
+    for (int field = 0; field < 3; field++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
     }
-    return 0;
+    unsigned long inode = strtoul(at, &at, 10);
+    if (!inode)
+        return;
+    if (holds(from, to, (const void *)foreign_is_mapped))
+        look->own = inode;
+    if (holds(from, to, (const void *)fence_real.cuInit))
+        look->driver = inode;
+    if (is_libcuda(at))
+        note_libcuda(look, inode);
+}
+
+/* One pass: when many programs start at one moment, what each makes the kernel write of its map is what they wait for. */
+static void read_map(struct look *look, int file)
+{
+    char text[LONGEST + CHUNK + 1];
+    size_t held = 0;
+    ssize_t size;
+    while ((size = read(file, text + held, CHUNK)) > 0) {
+        char *line = text, *end;
+        held += (size_t)size;
+        text[held] = 0;
+        for (; (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            read_line(look, line);
+        }
+        held = (size_t)(text + held - line);
+        if (held > LONGEST)
+            held = 0; /* a path that is none of a libcuda's */
+        memmove(text, line, held);
+    }
 }
 
 bool foreign_is_mapped(void)
 {
-    char line[1024], path[512];
-    uintptr_t from, to;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
+    struct look look = {0};
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
         return false;
-    unsigned long own = inode_at(maps, (const void *)foreign_is_mapped);
-    unsigned long driver = inode_at(maps, (const void *)fence_real.cuInit);
-    bool found = false;
-    rewind(maps);
-    while (!found && fgets(line, sizeof line, maps)) {
-        unsigned long inode = inode_of(line, path, &from, &to);
-        found = inode && inode != own && inode != driver && is_libcuda(path);
-    }
-    fclose(maps);
-    return found;
+    read_map(&look, file);
+    close(file);
+    for (unsigned int i = 0; i < look.count; i++)
+        if (look.libcuda[i] != look.own && look.libcuda[i] != look.driver)
+            return true;
+    return false;
 }

@@ -1,7 +1,7 @@
 /* A CUDA program that does nothing but take and give back memory, in threads, with children that fork and exec.
 
    storm SECONDS THREADS FORKS [PIECE_MIB [WAYS]]   prints: allocations refused wrong children
-   storm init                                       waits for a line, prints how long cuInit took (ns), waits for the next
+   storm init                                       waits for a line, prints how long cuInit took and its processor time (ns), waits for the next
    storm pair TURNS                                 prints the median of an allocation and its free (ns)
    Exit status 1 when a call answered anything but success or out of memory. */
 #include <pthread.h>
@@ -163,19 +163,25 @@ static void fork_one(const char *self)
     children++;
 }
 
-static long now_ns(void)
+static long read_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+static long now_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
 }
 
 static int initialise(void)
 {
     getchar();
-    long before = now_ns();
+    long before = now_ns(), used = read_ns(CLOCK_PROCESS_CPUTIME_ID);
     int result = cuInit(0);
-    printf("%d %ld\n", result, now_ns() - before);
+    used = read_ns(CLOCK_PROCESS_CPUTIME_ID) - used;
+    printf("%d %ld %ld\n", result, now_ns() - before, used);
     fflush(stdout);
     getchar();
     return result;
