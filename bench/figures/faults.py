@@ -14,7 +14,10 @@ from tests.faults.harness import LONG, Broken, Counts, run_campaign
 
 NAME = "faults"
 KILLS = 10_000
-EVERY_GANGS, GANG_KILLS = 5, {"server": 15, "agent": 15, "client": 0, "supervisor": 35, "job": 35}
+EVERY_GANGS, GANG_KILLS = (
+    5,
+    {"server": 15, "agent": 15, "client": 0, "supervisor": 32, "job": 32, "pause": 2, "disk": 2, "files": 2},
+)
 """Every so many pools one has gangs, preemption and moves at work; those are mostly the server's own."""
 PER_POOL = 1000
 """Kills before a pool is brought to rest, checked to the last line, purged, and the next one begun."""

@@ -19,12 +19,16 @@ from gpupool.client.watch import watch
 from tests.faults import invariants
 from tests.faults.load import ENDLESS, TENANTS, Load, Truth, settle_clients, stop
 from tests.faults.pool import FaultPool, answer_of, kill, until
+from tests.faults.shortages import own_disk, shortage
 
 HAS_REST = "stopped_ns IS NULL AND made < size"
 """Arrays with members that are no jobs yet."""
-CI = {"server": 5, "agent": 5, "client": 12, "supervisor": 39, "job": 39}
-LONG = {"server": 1, "agent": 1, "client": 2, "supervisor": 48, "job": 48}
-"""Parts of a hundred kills. Without an agent of its own the server takes the agent's part too."""
+CI = {"server": 5, "agent": 5, "client": 12, "supervisor": 36, "job": 36, "pause": 2, "disk": 2, "files": 2}
+LONG = {"server": 1, "agent": 1, "client": 2, "supervisor": 46, "job": 47, "pause": 1, "disk": 1, "files": 1}
+"""Parts of a hundred kills and shortages. Without an agent of its own the server takes the agent's part too."""
+SHORTAGES = frozenset({"pause", "disk", "files"})
+SHORT_SECONDS = 1.5
+"""A shortage lasts at most so long; a job or a supervisor may be killed meanwhile."""
 
 
 class Broken(AssertionError):
@@ -100,21 +104,23 @@ class Campaign:
         lines.mkdir(parents=True)
         lines.chmod(0o777)
         self.seed, self.counts, self.truth = seed, Counts(), Truth(lines)
-        self.pool = FaultPool(directory / "state", separate_agent=separate_agent, sim=sim)
+        self._disk = directory / "disk"
+        self.pool = FaultPool(self._disk / "state", separate_agent=separate_agent, sim=sim)
         self.load = Load(self.pool, self.truth, seed)
         self._chance = random.Random(seed)
         self._down: list[int] = []
 
     def run(self, kills: int, parts: Mapping[str, int], pause_seconds: float) -> Counts:
         started = time.monotonic()
-        try:
-            self._run(kills, parts, pause_seconds)
-        except Exception as error:
-            mode = "agent apart" if self.pool.separate_agent else "agent inside"
-            what = f"seed {self.seed}, {mode}, {self.counts}: {error}"
-            raise Broken(f"{self.pool.log_tail()}\n---\n{what}") from error
-        finally:
-            self.pool.destroy()
+        with own_disk(self._disk):
+            try:
+                self._run(kills, parts, pause_seconds)
+            except Exception as error:
+                mode = "agent apart" if self.pool.separate_agent else "agent inside"
+                what = f"seed {self.seed}, {mode}, {self.counts}: {error}"
+                raise Broken(f"{self.pool.log_tail()}\n---\n{what}") from error
+            finally:
+                self.pool.destroy()
         self.counts.seconds = time.monotonic() - started
         return self.counts
 
@@ -149,8 +155,11 @@ class Campaign:
     # Killing -------------------------------------------------------------------------------------------
 
     def _kill(self, what: str) -> None:
-        if self._is_down() and (what in ("server", "agent") or self._chance.random() < 0.5):
+        if self._is_down() and (what in ("server", "agent", *SHORTAGES) or self._chance.random() < 0.5):
             self._restart()
+        if what in SHORTAGES:
+            self._run_short(what)
+            return
         ways: dict[str, Callable[[], bool]] = {
             "server": self.pool.kill_server,
             "agent": self.pool.kill_agent,
@@ -159,6 +168,14 @@ class Campaign:
             "job": self._kill_job,
         }
         until(lambda: ways[what]() or self._restart(), f"a {what} to kill")
+        self.counts.kills[what] += 1
+
+    def _run_short(self, what: str) -> None:
+        self.truth.shortages.add(what)
+        with shortage(what, self.pool, self._chance.choice):
+            time.sleep(self._chance.uniform(0, SHORT_SECONDS))  # how long it lasts; nothing is awaited by it
+            if self._chance.random() < 0.5:
+                self._chance.choice((self._kill_supervisor, self._kill_job))()
         self.counts.kills[what] += 1
 
     def _is_down(self) -> bool:

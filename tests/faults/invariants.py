@@ -23,6 +23,10 @@ NS = 10**9
 MIB = 1 << 20
 
 
+NOT_STARTED = 126
+"""Exit code of a job whose command its supervisor could not start."""
+
+
 def books(pool: FaultPool) -> list[str]:
     """Sums, holdings, intervals and events, at one instant."""
     with pool.database() as connection:
@@ -284,6 +288,8 @@ def _lie(row: sqlite3.Row, intent: Intent, truth: Truth) -> str:
         return "nobody killed it"
     if state in ("done", "failed", "stopped") and supervisor_killed and wrote == ["s"] and row["exit_code"] == 0:
         return "it never came to its end"
+    if truth.shortages and state == "failed" and row["exit_code"] == NOT_STARTED and not wrote:
+        return ""  # its supervisor lacked room or descriptors, and said that the command never ran
     if not touched:
         return _untouched(row, intent, wrote)
     return ""

@@ -65,6 +65,8 @@ class Truth:
     killed_supervisors: set[str] = field(default_factory=set)
     killed_jobs: set[str] = field(default_factory=set)
     stopped_jobs: set[str] = field(default_factory=set)
+    shortages: set[str] = field(default_factory=set)
+    """What the pool ran short of at some time."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def intend(self, kind: str, count: int, **more: Any) -> Intent:
