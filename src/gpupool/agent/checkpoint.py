@@ -9,12 +9,12 @@ files of the directory belong to the supervisor. This module starts and stops no
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpupool.base.durable import replacing
 from gpupool.base.errors import StateNewer
 
 VERSION = 1
@@ -65,9 +65,8 @@ class JobDirectories:
         directory = self.path(checkpoint.job)
         directory.mkdir(mode=self._mode, exist_ok=True)
         directory.chmod(self._mode)
-        temporary = directory / f"{FILE}.new"
-        temporary.write_text(json.dumps({"version": VERSION, **asdict(checkpoint)}), encoding="utf-8")
-        os.replace(temporary, directory / FILE)
+        with replacing(directory / FILE, mode=0o644) as file:
+            file.write(json.dumps({"version": VERSION, **asdict(checkpoint)}).encode())
         return directory
 
     def read(self, job: str) -> Checkpoint | None:
@@ -116,7 +115,8 @@ class JobDirectories:
     def finish(self, job: str) -> None:
         """The end is told: forget the allocation and every secret, keep the log and the records."""
         directory = self.path(job)
-        for name in (*_SPENT_FILES, FILE):  # the checkpoint goes last: half done is found and done again
+        # The checkpoint goes last: half done is found and done again.
+        for name in (*_SPENT_FILES, f"{FILE}.new", FILE):
             (directory / name).unlink(missing_ok=True)
 
     def remove(self, job: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpupool.agent.cgroups import remove
 from gpupool.agent.fenced import job_sample, ledger_of
 from gpupool.agent.held import Held, HeldTable, Phase
 from gpupool.agent.launch import ended_report
@@ -78,6 +79,8 @@ class Ending:
         held.hang_up(self._watch)
         # Neither an empty group left behind nor a sample that is missing is worth a card that stays allocated.
         self._best_effort(held, "its cgroups stay behind", remove_cgroups, held.directory)
+        # A job whose description was never written has its groups by their names alone.
+        self._best_effort(held, "its cgroups stay behind", remove, means.cgroups_for(held.checkpoint.job))
         self._best_effort(held, "its last sample is lost", self._tell_last_sample, held)
         means.arbiter.remove(held.key)
         if held.checkpoint.mechanism:
@@ -92,7 +95,7 @@ class Ending:
             self._means.sampled(job_sample(held.checkpoint.job, None, {}, ledger))
 
     @staticmethod
-    def _best_effort(held: Held, lost: str, step: Callable[..., None], *arguments: Any) -> None:
+    def _best_effort(held: Held, lost: str, step: Callable[..., object], *arguments: Any) -> None:
         try:
             step(*arguments)
         except Exception as error:

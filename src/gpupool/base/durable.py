@@ -1,4 +1,4 @@
-"""Files that must survive a power cut: flushed, named by rename, and their directory flushed.
+"""Files that are replaced whole or not at all, and those that must also survive a power cut.
 
 Without the flush of the file its name may come back with nothing in it; without that of the directory the
 name itself may be gone (fsync(2)).
@@ -7,18 +7,32 @@ name itself may be gone (fsync(2)).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its name at the end of the block; removed when the block raises (a full disk)."""
+    temporary = path.with_name(f"{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Replace a file whole or not at all; it is on disk when this returns. Blocks for two flushes."""
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    with open(descriptor, "wb") as file:
+    with replacing(path, mode=mode) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
     sync_directory(path.parent)
 
 

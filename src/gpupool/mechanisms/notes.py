@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.durable import replacing
 from gpupool.base.errors import Refused, StaleGeneration, StateNewer, StateUnusable
 from gpupool.mechanisms.contract import Step
 
@@ -160,7 +161,6 @@ def replace_text(path: Path, text: str, directory_mode: int = 0o755) -> None:
     """The same for any text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(directory_mode)  # whatever the agent's umask
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.chmod(0o644)
-    os.replace(temporary, path)
+    with replacing(path, mode=0o644) as file:
+        os.fchmod(file.fileno(), 0o644)  # whatever the agent's umask
+        file.write(text.encode())

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from gpupool.base.durable import replacing
+
 LAYOUT: Final = 1
 LIMITS_MAGIC: Final = int.from_bytes(b"GPPLIMS1", "little")
 GRANTS_MAGIC: Final = int.from_bytes(b"GPPGRNT1", "little")
@@ -399,14 +401,12 @@ def make_file(
     path: Path, content: bytes, *, size: int = 0, mode: int = 0o644, owner: tuple[int, int] | None = None
 ) -> None:
     """A new file, whole or not at all, zero up to `size`; an older one of that name is replaced."""
-    temporary = path.with_name(f"{path.name}.new")
-    with open(temporary, "wb") as file:
+    with replacing(path) as file:
         file.write(content)
         file.truncate(max(size, len(content)))
-    temporary.chmod(mode)
-    if owner is not None:
-        os.chown(temporary, *owner)
-    os.replace(temporary, path)
+        os.fchmod(file.fileno(), mode)
+        if owner is not None:
+            os.fchown(file.fileno(), *owner)
 
 
 def read_usage(path: Path, uuids: Sequence[str]) -> FenceUsage:
