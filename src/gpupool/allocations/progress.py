@@ -186,8 +186,8 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
     if _waits_again(write, row, report):
         _requeue(write, row, report, told)
         return
-    by_itself = row.stop_requested in SENT_BACK and not _was_stopped(report)
-    state, reason = verdict(None if by_itself else row.stop_requested, report)
+    # A stop that came after the command's own end, as when its node could not report for a while, ended nothing.
+    state, reason = verdict(None if _ended_by_itself(row, report) else row.stop_requested, report)
     _set_job(
         write,
         row,
@@ -227,6 +227,12 @@ def _waits_again(write: Write, row: Row, report: ReportIn) -> bool:
     else:
         again = row.stop_requested in SENT_BACK and _was_stopped(report)
     return again and together.may_return(write, row)
+
+
+def _ended_by_itself(row: Row, report: ReportIn) -> bool:
+    if row.stop_requested in SENT_BACK:
+        return not _was_stopped(report)
+    return report.state == "ended" and report.reason in ("exited", "signalled")
 
 
 def _was_stopped(report: ReportIn) -> bool:

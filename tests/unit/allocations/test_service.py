@@ -238,6 +238,24 @@ def test_stopping_a_running_job_asks_its_node_and_counts_until_the_node_says_so(
         house.allocations.stop("a", house.admin, None)
 
 
+@pytest.mark.parametrize(
+    ("how", "state", "reason"),
+    [
+        ({"exit_code": 0, "reason": "exited"}, "done", ""),
+        ({"signal": 11, "reason": "signalled"}, "failed", "killed by SIGSEGV"),
+    ],
+)
+def test_a_stop_that_comes_after_the_commands_own_end_changes_no_state(
+    house: House, how: dict[str, object], state: str, reason: str
+) -> None:
+    house.submit(name="a")
+    (item,) = house.work()
+    house.report(item, "running")
+    house.allocations.stop("a", house.admin, None)
+    house.report(item, "ended", **how)
+    assert (house.job("a").state, house.job("a").reason) == (state, reason)
+
+
 def test_an_array_shares_one_claim_and_is_stopped_by_its_name(house: House) -> None:
     house.submit(500, 8, name="sweep", array=5)
     house.allocations.placer.run_once()
