@@ -52,7 +52,7 @@ class Starting:
     def begin(self, work: WorkOut, held: Held | None) -> None:
         directory = self._means.directories.path(work.job)
         other = self._table.other_of(work)
-        if work.started and (held is not None or not (directory / "exit").exists()):
+        if work.started and _is_gone(directory, held):
             self._tell_lost(work, held, "nothing of it is left on its node")
         elif other is not None:
             self._following.stop(other, STOP_GRACE_SECONDS)
@@ -181,3 +181,13 @@ def start_once(directory: Path) -> JobStatus:
         if status.state is JobState.NOT_STARTED:
             raise
         return status
+
+
+def _is_gone(directory: Path, held: Held | None) -> bool:
+    """Whether nothing here can say what became of a job that began.
+
+    A job whose checkpoint is here may wait only because an agent that was short of something could not look at it.
+    """
+    if held is None:
+        return not (directory / "exit").exists()
+    return inspect(directory).state is JobState.NOT_STARTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from gpupool.agent.following import Following
+from gpupool.agent.held import Held
+from gpupool.agent.job_state import JobStatus
 from gpupool.agent.loop import Agent
 from gpupool.agent.supervisor import Connection, JobState, inspect, read_log
 from gpupool.base.errors import PoolAlreadyRunning
@@ -269,6 +273,32 @@ def test_a_node_that_lost_its_state_says_that_its_jobs_are_lost_and_starts_none_
     with Connection(away) as line:
         line.stop(0)
     until(lambda: inspect(away).state is JobState.ENDED)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_job_that_the_next_agent_cannot_look_at_at_first_is_not_lost(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, ended: bool
+) -> None:
+    go = tmp_path / "go"
+    job = pool.server.submit(f"until test -e {go}; do sleep 0.02; done")
+    pool.server.until_state(job["id"], "running")
+    pool.end_agent()
+    if ended:
+        go.touch()
+        until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+    found, failures = Following.found, []
+
+    def found_at_last(self: Following, held: Held, status: JobStatus) -> None:
+        if not failures:
+            failures.append(OSError(errno.EMFILE, "Too many open files"))
+            raise failures[0]
+        found(self, held, status)
+
+    monkeypatch.setattr(Following, "found", found_at_last)
+    pool.start_agent()
+    until(lambda: failures, "the first look")
+    go.touch()
+    assert pool.server.until_state(job["id"], "done", "lost", "failed")["state"] == "done"
 
 
 def test_a_second_agent_on_the_same_state_is_refused(pool: Pool) -> None:
