@@ -10,7 +10,7 @@ from typing import Any
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import catalogue
-from gpupool.model import allocation, device, job, reservation
+from gpupool.model import allocation, deadlines, device, job, reservation
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose
 from gpupool.server.config import ServerConfig
@@ -20,6 +20,9 @@ from gpupool.store.database import Store, connect
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 _MADE = "<!-- Made by `make docs`; change the code instead. -->\n"
+
+
+STAYS: Mapping[str, Mapping[Any, deadlines.Stay]] = {"Job": deadlines.JOBS, "Allocation": deadlines.ALLOCATIONS}
 
 
 def errors_page() -> str:
@@ -55,7 +58,18 @@ def lifecycles_page() -> str:
         arrows = [f"    {old} --> {new}" for old, news in table.items() for new in sorted(map(str, news))]
         ends = [f"    {old} --> [*]" for old, news in table.items() if not set(news)]
         parts += ["", f"## {noun}", "", "```mermaid", "stateDiagram-v2", *arrows, *ends, "```"]
+        parts += _stays(STAYS.get(noun, {}))
     return "\n".join([*parts, ""])
+
+
+def _stays(table: Mapping[Any, deadlines.Stay]) -> list[str]:
+    """How long each state may last, as a table; nothing where it is not told."""
+    if not table:
+        return []
+    rows = [
+        f"| {state} | {f'{stay.seconds} s' if stay.seconds else '--'} | {stay.why} |" for state, stay in table.items()
+    ]
+    return ["", "| state | at most | then, or why it may stay |", "|---|---|---|", *rows]
 
 
 def openapi_page() -> str:

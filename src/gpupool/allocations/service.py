@@ -31,6 +31,7 @@ from gpupool.allocations.job_pages import Filter, page
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
 from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.overdue import Overdue
 from gpupool.allocations.placing import Placer
 from gpupool.allocations.queueing import queue_of
 from gpupool.allocations.quota_report import quota_tree
@@ -79,6 +80,7 @@ class Allocations:
         self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
+        self.overdue = Overdue(store)
         self.agents = Agents(store, fleet, metering, self.mirror, self.leases)
         self.event_feed = EventFeed(store)
         self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer, pending_limits)

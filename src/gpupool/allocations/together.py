@@ -29,6 +29,7 @@ Row = sa.Row[Any]
 STOP_REASONS = {
     "user": "stopped by its user",
     "admin": "stopped by an administrator",
+    "overdue": "its node did not start it within 600 s",
     "lease": "its client went away and did not come back in time",
     "down": "stopped with the pool",
     "gang": "its gang ended with another member",

@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
+from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.anew import recent
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
@@ -246,6 +247,7 @@ async def _live(
         _event(services, "pool.started", marker.pool_id)
         tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
         tasks.add(asyncio.create_task(supervised_task("node-silence", partial(_watch_silence, services))))
+        tasks.add(asyncio.create_task(supervised_task("overdue-jobs", partial(_resolve_overdue, services))))
         guard = partial(guard_files, services.store, state.paths.root, stop)
         tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
         gc.collect()
@@ -316,3 +318,10 @@ async def _watch_silence(services: Services) -> None:
     """Notice nodes that stopped talking, with one timer for the next that could."""
     while True:
         await asyncio.sleep(await asyncio.to_thread(services.fleet.check_silence))
+
+
+async def _resolve_overdue(services: Services) -> None:
+    """Stop or ask again for jobs that make no progress."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.to_thread(services.allocations.overdue.resolve)

@@ -42,6 +42,7 @@ def compose(
     checks = Checks()
     checks.add("threads", threads_check(register))
     checks.add("open files", descriptors_check)
+    checks.add("jobs", allocations.overdue.check)
     return Services(store, tenancy, fleet, metering, allocations, logs, checks)
 
 
