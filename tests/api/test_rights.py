@@ -117,10 +117,10 @@ class World:
         made = self.pool.client(None).post("/login", {"token": self.pool.token(name)})
         return self.pool.client(None, token=made.json()["token"])
 
-    def job(self, owner: str) -> str:
-        made = self.by_socket(owner).post("jobs", {**JOB, "name": f"job-{next(self.numbers)}"})
+    def job(self, owner: str, **more: Any) -> str:
+        name = f"job-{next(self.numbers)}"
+        made = self.by_socket(owner).post("jobs", {**JOB, "name": name, **more})
         assert made.status == 201, made.body
-        name: str = made.json()["first"]["name"]
         return name
 
     def token(self, owner: str) -> str:
@@ -287,6 +287,8 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"body": {"tenant": tenant, "name": f"made-{next(world.numbers)}"}}
     if "{job}" in path:
         return {"job": world.job(runner)}
+    if "{array}" in path:
+        return {"array": world.job(runner, array=3)}
     if "{token}" in path:
         return {"token": world.token(owner)}
     if "{user}" in path:
