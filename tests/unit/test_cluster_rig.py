@@ -9,13 +9,16 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import images
+from tests.support.cluster.__main__ import parser, settings_of
 from tests.support.cluster.build import CACHE_VARIABLE, CONTAINERD, KUBERNETES, SOURCES, cache_folder, find_go
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.control import Settings
 from tests.support.cluster.directory import LOCK, ClusterError, Directory
 from tests.support.cluster.images import Image, archive
 from tests.support.cluster.pki import Authority
@@ -32,6 +35,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
 
 def _sleeper(name: str = "sleeper") -> Program:
     return Program(name, [sys.executable, "-c", "import time; time.sleep(600)"], lambda: True)
+
+
+def test_the_command_line_makes_a_rig_that_pods_and_webhooks_can_use() -> None:
+    plain, for_pods = (settings_of(parser().parse_args(["up", *more])) for more in ([], ["--for-pods"]))
+    assert (plain.for_pods, for_pods.for_pods) == (False, True)
+    assert replace(for_pods, for_pods=False) == plain == Settings()
 
 
 def test_versions_come_from_the_committed_modules() -> None:

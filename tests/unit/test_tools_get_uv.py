@@ -1,16 +1,15 @@
-"""tools/get_uv.py against a real index on loopback: the first program of a fresh clone has nobody to lean on."""
+"""tools/get_uv.py with the machine's own pip, against a real index on loopback."""
 
 import base64
 import hashlib
 import importlib.util
 import io
-import json
 import os
 import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,9 +18,10 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "get_uv.py"
-Page = Callable[[str], tuple[str, bytes]]
 NAME = "uv-9.9.9-py3-none-any.whl"
 PROGRAM = b"#!/bin/sh\necho uv 9.9.9\n"
+METADATA = b"Metadata-Version: 2.1\nName: uv\nVersion: 9.9.9\n"
+TAGS = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 @dataclass
@@ -43,6 +43,7 @@ def index() -> Iterator[Index]:
             allowed = served.login in (None, self.headers.get("Authorization"))
             self.send_response(401 if not allowed else 200 if body else 404)
             self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body) if allowed else 0))
             self.end_headers()
             self.wfile.write(body if allowed else b"")
 
@@ -61,6 +62,8 @@ def wheel() -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("uv-9.9.9.data/scripts/uv", PROGRAM)
+        for name, text in (("METADATA", METADATA), ("WHEEL", TAGS), ("RECORD", b"")):
+            archive.writestr(f"uv-9.9.9.dist-info/{name}", text)
     return made.getvalue()
 
 
@@ -72,58 +75,83 @@ def get_uv(wheel: bytes, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    pinned = (NAME, hashlib.sha256(wheel).hexdigest())
     monkeypatch.setattr(module, "VERSION", "9.9.9")
-    monkeypatch.setattr(module, "WHEELS", dict.fromkeys(module.WHEELS, pinned))
+    monkeypatch.setattr(module, "WHEELS", dict.fromkeys(module.WHEELS, hashlib.sha256(wheel).hexdigest()))
     return module
 
 
-def html_page(link: str) -> tuple[str, bytes]:
-    return "text/html", f'<a href="/files/uv-1.0.tar.gz">x</a><a href="{link}#sha256=00">{NAME}</a>'.encode()
+def environ(place: Path, **more: str) -> dict[str, str]:
+    """A machine whose pip is set up by these variables alone."""
+    return {"PATH": os.environ["PATH"], "HOME": str(place), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0", **more}
 
 
-def json_page(link: str) -> tuple[str, bytes]:
-    files = [{"filename": "uv-1.0.tar.gz", "url": "/no"}, {"filename": NAME, "url": link, "hashes": {}}]
-    return "application/vnd.pypi.simple.v1+json", json.dumps({"files": files}).encode()
+@pytest.fixture
+def bare(get_uv: ModuleType, tmp_path: Path) -> dict[str, str]:
+    """A machine with pip and nothing else; without one there is nothing to test."""
+    found = environ(tmp_path)
+    try:
+        get_uv.pip(found)
+    except get_uv.NoUv:
+        pytest.skip("no pip on this machine")
+    return found
 
 
-@pytest.mark.parametrize("page", [html_page, json_page])
-@pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
-def test_uv_comes_from_the_index_that_the_environment_names(
-    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path, variable: str, page: Page
+def serve(index: Index, wheel: bytes) -> None:
+    page = f'<a href="../../files/{NAME}">{NAME}</a>'.encode()
+    index.pages = {"/simple/uv/": ("text/html", page), f"/files/{NAME}": ("application/zip", wheel)}
+
+
+@pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "PIP_INDEX_URL"])
+def test_uv_comes_from_where_the_machine_gets_packages(
+    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path, bare: dict[str, str], variable: str
 ) -> None:
-    index.pages = {"/simple/uv/": page(f"../../files/{NAME}"), f"/files/{NAME}": ("application/zip", wheel)}
-    program = get_uv.fetch(str(tmp_path), {variable: index.url})
+    serve(index, wheel)
+    program = get_uv.fetch(str(tmp_path / "tools"), {**bare, variable: index.url})
     assert subprocess.check_output([program], text=True) == "uv 9.9.9\n"
-    assert os.listdir(tmp_path) == ["uv"]
+    assert os.listdir(tmp_path / "tools") == ["uv"]
 
 
-def test_a_private_index_gets_its_login_for_the_page_and_the_file(
-    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path
+def test_what_pip_is_configured_with_is_enough(
+    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path, bare: dict[str, str]
 ) -> None:
     index.login = "Basic " + base64.b64encode(b"me:s@cret").decode()
-    index.pages = {"/simple/uv/": html_page(f"/files/{NAME}"), f"/files/{NAME}": ("application/zip", wheel)}
-    with_login = index.url.replace("://", "://me:s%40cret@")
-    assert get_uv.fetch(str(tmp_path), {"UV_DEFAULT_INDEX": f"ours={with_login}"}) == str(tmp_path / "uv")
+    serve(index, wheel)
+    file = tmp_path / "pip.conf"
+    file.write_text(f"[global]\nindex-url = {index.url.replace('://', '://me:s%40cret@')}\n")
+    assert get_uv.fetch(str(tmp_path), {**bare, "PIP_CONFIG_FILE": str(file)}) == str(tmp_path / "uv")
 
 
-def test_a_wheel_with_another_sum_is_not_used(get_uv: ModuleType, index: Index, tmp_path: Path) -> None:
-    index.pages = {"/simple/uv/": html_page(f"/files/{NAME}"), f"/files/{NAME}": ("application/zip", b"bad")}
-    with pytest.raises(get_uv.NoUv, match=hashlib.sha256(b"bad").hexdigest()):
-        get_uv.fetch(str(tmp_path), {"PIP_INDEX_URL": index.url})
-    assert os.listdir(tmp_path) == []
+def test_a_wheel_with_another_sum_is_not_used(
+    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    serve(index, wheel + b" ")
+    with pytest.raises(get_uv.NoUv, match=r"pip could not get uv 9\.9\.9"):
+        get_uv.fetch(str(tmp_path / "tools"), {**bare, "PIP_INDEX_URL": index.url})
+    assert not (tmp_path / "tools").exists()
 
 
-def test_an_index_that_is_not_there_says_what_to_do_and_hides_the_login(get_uv: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(get_uv.NoUv, match="set UV_DEFAULT_INDEX to an index you can reach") as refusal:
-        get_uv.fetch(str(tmp_path), {"UV_DEFAULT_INDEX": "http://me:secret@127.0.0.1:1/simple"})
+def test_an_index_that_is_not_there_says_what_to_do_and_hides_the_login(
+    get_uv: ModuleType, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    with pytest.raises(get_uv.NoUv, match=r"or have pip find it: `pip config set") as refusal:
+        get_uv.fetch(str(tmp_path), {**bare, "UV_DEFAULT_INDEX": "ours=http://me:secret@127.0.0.1:1/simple"})
     assert "secret" not in str(refusal.value)
 
 
-def test_a_local_folder_of_wheels_needs_no_index(get_uv: ModuleType, wheel: bytes, tmp_path: Path) -> None:
+def test_a_local_folder_of_wheels_needs_no_index(
+    get_uv: ModuleType, wheel: bytes, tmp_path: Path, bare: dict[str, str]
+) -> None:
     (tmp_path / NAME).write_bytes(wheel)
-    nowhere = {"PIP_FIND_LINKS": f"/nonexistent {tmp_path}", "PIP_INDEX_URL": "http://127.0.0.1:1"}
+    nowhere = {**bare, "UV_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1"}
     assert get_uv.fetch(str(tmp_path / "tools"), nowhere) == str(tmp_path / "tools" / "uv")
+
+
+def test_a_machine_without_pip_is_told_what_to_install(
+    get_uv: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(get_uv.NoUv, match=r"no uv and no pip on this machine\ninstall uv"):
+        get_uv.fetch(str(tmp_path), {"PATH": str(tmp_path)})
 
 
 @pytest.mark.parametrize(("said", "taken"), [("uv 9.9.9 (x 2031-01-01)", True), ("uv 0.1.2", False), ("no", False)])
@@ -142,4 +170,4 @@ def test_it_starts_on_a_python_without_site_packages(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", str(SCRIPT), "--into", str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("get_uv: could not fetch uv-")
+    assert done.stderr.startswith("get_uv: there is no uv and no pip on this machine")

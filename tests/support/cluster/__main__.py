@@ -11,12 +11,13 @@ from tests.support.cluster.build import build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import CONTROL_PLANE, Settings
 from tests.support.cluster.directory import ClusterError
+from tests.support.cluster.machine import ADDRESS
 
 DEFAULT_DIRECTORY = Path(tempfile.gettempdir()) / f"gpupool-cluster-{os.geteuid()}"
 
 
 def main() -> int:
-    arguments = _parser().parse_args()
+    arguments = parser().parse_args()
     try:
         return int(arguments.run(arguments))
     except ClusterError as refusal:
@@ -30,16 +31,23 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    settings = Settings(node_grace=arguments.node_grace, feature_gates=arguments.feature_gates)
-    cluster = Cluster(arguments.dir, build(_say), settings)
+    cluster = Cluster(arguments.dir, build(_say), settings_of(arguments))
     say = _timed()
     cluster.up(say)
     if arguments.real_node:
         cluster.add_real_node(say)
     _add_nodes(cluster, arguments)
     print(f"export KUBECONFIG={cluster.kubeconfig}")
+    if arguments.for_pods:
+        port = cluster.directory.port("api")
+        _say(f"for the chart: --set apiServer.host={ADDRESS},apiServer.port={port} (there are no Services)")
     print(f"stop it with: {_down_command(arguments.dir)}", file=sys.stderr)
     return 0
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """What the control plane is started with."""
+    return Settings(arguments.node_grace, arguments.feature_gates, for_pods=arguments.for_pods)
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
@@ -108,7 +116,7 @@ class Timed:
         _say(f"{time.monotonic() - self._began:5.1f} s  {line}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.support.cluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("build", help="build the programs; prints their folder").set_defaults(run=_build)
@@ -119,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
         "--node-grace", default=Settings.node_grace, metavar="TIME", help="a silent node is Ready this long"
     )
     up.add_argument("--feature-gates", default="", metavar="NAME=true,…")
+    up.add_argument(
+        "--for-pods", action="store_true", help="pods reach the API server, and it their webhooks: for the Helm chart"
+    )
     nodes = commands.add_parser("nodes", help="simulated nodes, up to this number")
     nodes.set_defaults(run=_nodes)
     for command in (up, nodes):
