@@ -100,8 +100,8 @@ def _hosts_add_up(db: sqlite3.Connection) -> Iterator[str]:
 
 def _every_job_holds_what_it_should(db: sqlite3.Connection) -> Iterator[str]:
     rows = db.execute(
-        "SELECT j.public_id, j.state, sum(a.state <> 'released') held, count(a.id) ever, c.cards,"
-        " (SELECT count(*) FROM launches l WHERE l.job_id = j.id) launches"
+        "SELECT j.public_id, j.state, j.gang_id, j.array_id, sum(a.state <> 'released') held, count(a.id) ever,"
+        " c.cards, (SELECT count(*) FROM launches l WHERE l.job_id = j.id) launches"
         " FROM jobs j JOIN claims c ON c.id = j.claim_id LEFT JOIN allocations a ON a.job_id = j.id GROUP BY j.id"
     ).fetchall()
     told = _events_by_job(db, "job.placed", "job.ended")
@@ -115,8 +115,23 @@ def _every_job_holds_what_it_should(db: sqlite3.Connection) -> Iterator[str]:
             yield f"{name} has {ended} events of its end"
         if placed != row["ever"]:
             yield f"{name} was placed {placed} times and had {row['ever']} allocations"
-        if row["launches"] != (1 if live else 0):
+        shared = row["gang_id"] is not None or row["array_id"] is not None
+        if row["launches"] != (1 if live and not shared else 0):
             yield f"{name} has {row['launches']} descriptions of its start"
+    yield from _shared_launches(db)
+
+
+def _shared_launches(db: sqlite3.Connection) -> Iterator[str]:
+    """An array or a gang keeps how to start its members as long as one of them is live or still to be made."""
+    rows = db.execute(
+        "SELECT public_id, launch IS NOT NULL kept, stopped_ns IS NULL AND made < size rest,"
+        f" (SELECT count(*) FROM jobs WHERE array_id = arrays.id AND state IN {LIVE}) live FROM arrays UNION ALL"
+        " SELECT public_id, launch IS NOT NULL, 0,"
+        f" (SELECT count(*) FROM jobs WHERE gang_id = gangs.id AND state IN {LIVE}) FROM gangs"
+    )
+    for row in rows.fetchall():
+        if bool(row["kept"]) != bool(row["rest"] or row["live"]):
+            yield f"{row['public_id']} keeps {row['kept']} launches with {row['live']} live members, rest {row['rest']}"
 
 
 def _events_by_job(db: sqlite3.Connection, *kinds: str) -> dict[str, Counter[str]]:
