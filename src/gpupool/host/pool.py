@@ -255,7 +255,9 @@ async def _live(
 
     try:
         limits = ConnectionLimits.within(allow_descriptors(), config.per_caller)
-        await serve(app, listeners, stop=stop, on_ready=listening, connections=Connections(limits))
+        connections = Connections(limits)
+        services.checks.add("connections", connections.check)
+        await serve(app, listeners, stop=stop, on_ready=listening, connections=connections)
     finally:
         for task in tasks:
             task.cancel()

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from gpupool.base.errors import GpupoolError, PoolFull, TooManyConnections
+from gpupool.base.health import Finding, fail, warn, well
 from gpupool.tenancy.access import Peer
 
 #: Connections of one source, where there are descriptors for it: 200 attached jobs and their command lines.
@@ -24,6 +25,8 @@ TOTAL = 4096
 SPARE_DESCRIPTORS = 640
 #: Descriptors that the server asks for, as the agent does.
 WANTED_DESCRIPTORS = 65536
+#: Part of the connections from which on the pool says that they are nearly used up.
+NEARLY_FULL = 0.8
 #: Seconds until a refused caller is to ask again.
 RETRY_SECONDS = 5
 
@@ -89,6 +92,16 @@ class Connections:
             del self._by_source[source]
         self._tcp -= peer is None
         self.open -= 1
+
+    def check(self) -> Finding:
+        """Whether callers find a connection free; asked from any thread."""
+        most = self.limits.total - self.limits.reserve
+        told = f"{self.open} of {most} connections open, {self.refused} refused since the start"
+        if self.open >= most:
+            return fail(f"{told}; only root and the owner get in", "ss -xp | grep gpupool.sock  shows whose they are")
+        if self.open >= most * NEARLY_FULL:
+            return warn(told, "ss -xp | grep gpupool.sock  shows whose they are")
+        return well(told)
 
     def _refusal(self, peer: Peer | None, address: str) -> GpupoolError | None:
         limits, most = self.limits, self.limits.total

@@ -59,6 +59,17 @@ def test_however_many_callers_there_are_root_and_the_owner_get_in(uid: int) -> N
     assert isinstance(connections.admit(peer(OWNER, os.getpid()), ""), PoolFull)
 
 
+def test_doctor_says_when_callers_find_no_connection_free() -> None:
+    connections = Connections(LIMITS, OWNER)
+    states = []
+    for n in range(4):
+        states.append(connections.check().state)
+        opened(connections, peer(1000 + n))
+    states.append(connections.check().state)
+    assert states == ["ok", "ok", "ok", "warn", "fail"]
+    assert "70 of 70 connections open" in connections.check().text
+
+
 def test_the_network_takes_half_of_what_is_not_reserved() -> None:
     connections = Connections(LIMITS, OWNER)
     assert opened(connections, None, "192.0.2.1") == 20
