@@ -388,6 +388,10 @@ class TooManyRequests(Unavailable):
     code, title = "GP-5034", "Too many requests of one user at a time"
 
 
+class BackupUnusable(Unavailable):
+    code, title = "GP-5024", "Not a backup that can be restored"
+
+
 class CudaRefused(GpupoolError):
     """`details` has the `function` and its `result`, a CUresult."""
 

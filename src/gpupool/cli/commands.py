@@ -25,6 +25,9 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("up", "start a pool on this machine"),
             ("down", "stop the pool; --purge removes it"),
+            ("restart", "stop the server and start it again; jobs keep running"),
+            ("backup", "save what a pool knows in one file"),
+            ("restore", "make a pool from a backup"),
             ("doctor", "check this machine and the pool"),
             ("gpus", "list cards"),
             ("adopt", "let the pool hand cards out"),

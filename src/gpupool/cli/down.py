@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
         say(f"{error.message}; the jobs are ended once the server has stopped")
         late = 0
     api.close()
-    _stop_server(pool)
+    stop_server(pool)
     sys.stdout.write("the server has stopped\n")
     if options.purge:
         return _purge(state_dir)
@@ -108,7 +108,7 @@ def _of_another(pid: int) -> NotAllowed:
     )
 
 
-def _stop_server(pool: dict[str, Any]) -> None:
+def stop_server(pool: dict[str, Any]) -> None:
     """SIGTERM, and wait until the process has ended. Raises NotAllowed, PoolLost."""
     pid = int(pool["pid"])
     try:

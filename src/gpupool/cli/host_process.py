@@ -79,10 +79,15 @@ def facts(state_dir: str) -> dict[str, Any]:
     return found
 
 
+def ask_host(state_dir: str, *words: str) -> int:
+    """Have the host do one thing and say itself how it went; its exit code."""
+    sys.stdout.flush()
+    return subprocess.run(host_command(state_dir, *words), stdin=subprocess.DEVNULL, check=False).returncode
+
+
 def purge(state_dir: str) -> int:
     """End what is left of the pool's jobs and remove everything of it; the exit code.
 
     The host says itself, a line each, what was removed (stdout) or why not (stderr).
     """
-    sys.stdout.flush()
-    return subprocess.run(host_command(state_dir, "--purge"), stdin=subprocess.DEVNULL, check=False).returncode
+    return ask_host(state_dir, "--purge")

@@ -19,6 +19,10 @@ def main() -> int:
         from gpupool.host.purge import purge
 
         return purge(options)
+    if what in ("backup", "restore"):
+        from gpupool.host import saving
+
+        return saving.save(options) if what == "backup" else saving.restore(options)
     from gpupool.base.settings import PoolPaths
     from gpupool.host.pool import run
     from gpupool.host.server_log import set_up

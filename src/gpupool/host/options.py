@@ -21,6 +21,8 @@ class Options:
     store: str | None = None
     node_name: str | None = None
     ready_fd: int | None = None
+    file: Path | None = None
+    """A backup that is made or restored."""
     agent: bool = True
     fence_reaction: str | None = None
     label: tuple[str, ...] = ()
@@ -33,6 +35,8 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--purge", action="store_const", dest="what", const="purge", help="end and remove everything")
     what.add_argument("--facts", action="store_const", dest="what", const="facts", help="what this machine has, JSON")
+    what.add_argument("--backup", type=Path, metavar="FILE", help="save what the pool knows")
+    what.add_argument("--restore", type=Path, metavar="FILE", help="make a pool from a backup")
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--sim", help="simulated cards, like 4xL40S or 2x8xH200")
     parser.add_argument("--listen", action="append", default=[], metavar="HOST:PORT")
@@ -52,4 +56,7 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     for name in ("listen", "label", "job_limit"):
         given[name] = tuple(given[name])
     given["state_dir"] = given["state_dir"].absolute()
-    return given.pop("what") or "run", Options(**given)
+    what_else = {"backup": given.pop("backup"), "restore": given.pop("restore")}
+    named = next((name for name, file in what_else.items() if file is not None), None)
+    given["file"] = what_else[named] if named else None
+    return given.pop("what") or named or "run", Options(**given)

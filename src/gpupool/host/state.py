@@ -191,6 +191,11 @@ def read_marker(paths: PoolPaths) -> Marker | None:
             f"{paths.root} was written by a newer gpupool (layout {layout}, this one knows {LAYOUT})",
             hint="install that version again, or choose another --state-dir",
         )
+    return marker_of(known)
+
+
+def marker_of(known: dict[str, Any]) -> Marker:
+    """A marker from its fields; what a later version has added is passed over."""
     fields = {name: known[name] for name in Marker.__dataclass_fields__ if name in known}
     lists = {name: tuple(known.get(name, ())) for name in ("listeners", "labels", "job_limits")}
     return Marker(**{**fields, **lists})
