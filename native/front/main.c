@@ -3,6 +3,7 @@
  * Python is the one truth of what a command line means; the front door gives the identical result where it is sure
  * to, and decides that before anything is sent. docs/decisions/0003-native-front-door.md says why it is here. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -23,20 +24,22 @@
 
 extern char **environ;
 
-/* Becomes the Python command beside `program`; returns if there is none, or if it is this very program. */
-static void become(const char *program, char **argv)
+/* Becomes the Python command beside `program`; returns if there is none, or if it is this very program: whether it is
+ * there and this account may not run it, or the interpreter that its first line names. */
+static bool become(const char *program, char **argv)
 {
     char path[PATH_MAX];
     struct stat own, other;
     const char *slash = strrchr(program, '/');
 
     if (!slash || (size_t)(slash - program) + sizeof "/" PYTHON_COMMAND > sizeof path)
-        return;
+        return false;
     snprintf(path, sizeof path, "%.*s/" PYTHON_COMMAND, (int)(slash - program), program);
     if (stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 && own.st_dev == other.st_dev &&
         own.st_ino == other.st_ino)
-        return;
+        return false;
     execve(path, argv, environ);
+    return errno == EACCES || errno == EPERM;
 }
 
 static int fall_back(char **argv)
@@ -44,14 +47,18 @@ static int fall_back(char **argv)
     static const char INCOMPLETE[] = "gpupool: GP-5009: this installation is not whole: " PYTHON_COMMAND
                                      " is not beside gpupool, or cannot be run\n"
                                      "  install it again: pip install --force-reinstall gpupool gpupool-native\n";
+    static const char CLOSED[] = "gpupool: GP-5009: this account may not run the Python that gpupool is installed for\n"
+                                 "  open it to all, or install gpupool for a Python that is: the first line of "
+                                 PYTHON_COMMAND " beside gpupool names it\n";
     char program[PATH_MAX] = "";
+    bool closed = false;
     const char *started_as = (const char *)getauxval(AT_EXECFN);
 
     if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
-        become(program, argv);
+        closed = become(program, argv);
     if (started_as) /* by a link: what it belongs to may lie beside the link */
-        become(started_as, argv);
-    write_all(STDERR_FILENO, slice_of(INCOMPLETE));
+        closed = become(started_as, argv) || closed;
+    write_all(STDERR_FILENO, closed ? slice_of(CLOSED) : slice_of(INCOMPLETE));
     return 7;
 }
 

@@ -143,18 +143,9 @@ def _pool_checks(
         yield check("nodes", WARN, f"silent: {', '.join(silent)}", "gpupool show NODE")
     else:
         yield check("nodes", OK, f"{len(nodes)} ready, {many(pool['devices'], 'card')}")
-    yield _policy(pool)
     yield from own
     if abs(pool["ledger_ahead_seconds"]) > 1:
         yield check("clock", WARN, f"the books run {pool['ledger_ahead_seconds']:.0f} s ahead of the wall clock")
-
-
-def _policy(pool: dict[str, Any]) -> Check:
-    """Whether the pool's own placement policy decides; a server from before the field says nothing of it."""
-    if fault := pool.get("policy_fault"):
-        following = "jobs go on being placed; report the error and its line, and see  gpupool events"
-        return check("placement", FAIL, fault, following)
-    return check("placement", OK, f"policy {pool.get('policy') or 'default'} decides")
 
 
 def _local_checks(context: Context) -> list[Check]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.cli.commands import SUMMARIES, module_of
@@ -108,12 +109,29 @@ def _leading(words: list[str]) -> tuple[str | None, bool, list[str]]:
     return state_dir, no_color, words
 
 
+#: Words of Slurm, Kubernetes, Docker and the driver's tools, and what does here what they do there.
+OTHER_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("status", "jobs", "list", "ls", "squeue", "get"), "gpupool ps"),
+    **dict.fromkeys(("cancel", "kill", "scancel", "delete", "rm", "abort"), "gpupool stop JOB"),
+    **dict.fromkeys(("why", "reason", "pending"), "gpupool explain JOB"),
+    **dict.fromkeys(("nvidia-smi", "smi", "cards", "devices", "gpu", "nodes", "sinfo"), "gpupool gpus"),
+    **dict.fromkeys(("describe", "inspect", "info", "scontrol"), "gpupool show JOB"),
+    **dict.fromkeys(("sbatch", "create", "apply", "start"), "gpupool submit -- COMMAND"),
+    **dict.fromkeys(("srun", "exec"), "gpupool run -- COMMAND"),
+    **dict.fromkeys(("log", "output", "tail"), "gpupool logs JOB"),
+    **dict.fromkeys(("sacct", "usage", "bill", "costs"), "gpupool report"),
+    **dict.fromkeys(("health", "check"), "gpupool doctor"),
+}
+
+
 def _unknown(name: str) -> BadOption:
     from gpupool.cli.nearest import nearest
 
     near = nearest(name, SUMMARIES)
     if name.startswith("-"):
         return BadOption(f"unknown option {name}", hint="gpupool --help")
+    if ours := OTHER_WORDS.get(name):
+        return BadOption(f"unknown command {name!r}", hint=f"try: {ours}")
     hint = f"did you mean: gpupool {near}" if near else "gpupool --help lists the commands"
     return BadOption(f"unknown command {name!r}", hint=hint)
 

@@ -108,7 +108,9 @@ def _unknown_option(parser: Parser, word: str) -> BadInput:
     if not word.startswith("-"):
         return BadOption(f"{parser.prog}: {word!r} is one word too many", hint=f"{parser.prog} --help")
     flag = word.partition("=")[0]
-    near = nearest(flag, parser.flags())
+    # Without the dashes, which every option has: with them --after looks like --state-dir.
+    flags = {known.lstrip("-"): known for known in parser.flags()}
+    near = flags.get(nearest(flag.lstrip("-"), flags) or "")
     hint = f"did you mean {near}?  " if near else ""
     return BadOption(f"{parser.prog}: unknown option {flag}", hint=f"{hint}{parser.prog} --help")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import sqlalchemy as sa
 
 from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
 from gpupool.allocations.log_routes import Logs
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.tables import NOT_MADE, arrays, jobs
-from gpupool.base.health import Checks
+from gpupool.base.health import Checks, Finding, fail, well
 from gpupool.base.supervised import register
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
@@ -43,7 +45,17 @@ def compose(
     checks.add("threads", threads_check(register))
     checks.add("open files", descriptors_check)
     checks.add("jobs", allocations.overdue.check)
+    checks.add("placement", partial(placement_check, allocations))
     return Services(store, tenancy, fleet, metering, allocations, logs, checks)
+
+
+def placement_check(allocations: Allocations) -> Finding:
+    """Whether the pool's own placement policy decides; another one places while it fails."""
+    fault = allocations.placer.planner.fault
+    if fault is None:
+        return well(f"policy {allocations.mirror.policy} decides")
+    following = "jobs go on being placed; report the error and its line, and see  gpupool events"
+    return fail(f"{fault.sentence}: {fault.error}", following)
 
 
 def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:

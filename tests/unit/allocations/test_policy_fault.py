@@ -14,6 +14,7 @@ from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.score_stream import start as stream_start
 from gpupool.scheduling.snapshot import Expected
+from gpupool.server.compose import placement_check
 from gpupool.store import counters
 from gpupool.store.tables import events
 from tests.support.house import House
@@ -66,11 +67,14 @@ def test_jobs_are_placed_while_the_policy_fails_and_everybody_is_told(failing: F
         assert waits.hints[-1] == f"{data['sentence']} (an admin sees why: gpupool doctor)"
         house.allocations.placer.run_once()
         assert len(told(house)) == 1, "it is told once"
+        found = placement_check(house.allocations)
+        assert (found.state, found.text) == ("fail", f"{data['sentence']}: {data['error']}")
         failing.raising = False
         house.restart()
         house.finish("a")
         house.allocations.placer.run_once()
         assert (house.job("c").state, house.allocations.placer.planner.fault) == ("starting", None)
+        assert placement_check(house.allocations).text == "policy default decides"
     finally:
         house.close()
 

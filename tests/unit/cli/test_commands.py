@@ -16,8 +16,9 @@ import pytest
 from gpupool import __version__
 from gpupool.base.errors import BadFraction, BadOption, Internal, NotLoggedIn, StateUnusable
 from gpupool.cli import doctor, events, host_process, logs, report, up
+from gpupool.cli.commands import SUMMARIES
 from gpupool.cli.login import read_token, save
-from gpupool.cli.main import main
+from gpupool.cli.main import OTHER_WORDS, main
 from gpupool.cli.quota_limits import changed, parse_cards, read_limit
 from gpupool.cli.run import _Words, grant_line
 from gpupool.cli.stop import grace_seconds
@@ -268,22 +269,7 @@ def test_the_doctor_says_what_the_running_pool_is(capsys: pytest.CaptureFixture[
         ("pool", "warn", "answers at /s, pid 1234, still taking its jobs back"),
         ("versions", "warn", f"client {__version__}, server 9.9.9"),
         ("nodes", "warn", "silent: n"),
-        ("placement", "ok", "policy default decides"),
     ]
-
-
-def test_the_doctor_fails_while_another_policy_places_than_the_pools_own() -> None:
-    nodes = [{"name": "n", "ready": True}]
-    fault = "placement policy default failed; binpack places in its stead: ZeroDivisionError: x (prices.py:146)"
-    well, ill = (
-        next(
-            one
-            for one in doctor._pool_checks({**pool(), "policy_fault": said}, nodes, "/s")
-            if one["name"] == "placement"
-        )
-        for said in (None, fault)
-    )
-    assert (well["state"], ill["state"], ill["text"]) == ("ok", "fail", fault)
 
 
 def test_the_doctor_says_how_well_a_share_is_held_and_what_is_missing() -> None:
@@ -379,3 +365,36 @@ def test_a_server_that_refuses_is_repeated_with_its_code(tmp_path: Path, monkeyp
     with pytest.raises(Exception, match="already running") as caught:
         host_process.HostStart(str(tmp_path), [], log=None).ready()
     assert (caught.value.code, caught.value.exit_code) == ("GP-4003", 6)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("status", "gpupool ps"),
+        ("cancel", "gpupool stop JOB"),
+        ("kill", "gpupool stop JOB"),
+        ("why", "gpupool explain JOB"),
+        ("nvidia-smi", "gpupool gpus"),
+        ("squeue", "gpupool ps"),
+        ("sbatch", "gpupool submit -- COMMAND"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours(
+    typed: str, ours: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([typed]) == 2
+    said = capsys.readouterr().err
+    assert f"unknown command '{typed}'" in said
+    assert f"try: {ours}" in said
+
+
+def test_every_word_of_another_tool_leads_to_a_command_of_ours() -> None:
+    assert not set(OTHER_WORDS) & set(SUMMARIES)
+    assert {ours.split()[1] for ours in OTHER_WORDS.values()} <= set(SUMMARIES)
+
+
+def test_an_option_is_compared_without_its_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", "--after", "x", "--", "true"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+    assert main(["submit", "--memroy", "1GiB", "--", "true"]) == 2
+    assert "did you mean --memory?" in capsys.readouterr().err
