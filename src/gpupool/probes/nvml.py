@@ -26,6 +26,7 @@ from gpupool.model.partition import Partition, PartitionProfile, Placement
 from gpupool.model.topology import Link, LinkKind, Topology, join_groups
 from gpupool.probes.contract import Availability, HealthEvent, Machine
 from gpupool.probes.numa import read_numa, usable_cpus
+from gpupool.probes.process_times import SampledTimes, UseSample
 from gpupool.probes.processes import ProcessTable
 
 # XIDs a program causes itself; the card stays well. The same list as in NVIDIA's own device plugin.
@@ -68,6 +69,7 @@ class NvmlProbe:
         self._nvml: Any = None
         self._events: Any = None
         self._watched = False
+        self._times: dict[str, SampledTimes] = {}
         self._lost_told = False
         self._seen: dict[str | None, tuple[Health, str]] = {}
         self._closed = threading.Event()
@@ -104,6 +106,14 @@ class NvmlProbe:
         wanted = set(uuids)
         handles = ((self._uuid(handle), handle) for _, handle in self._handles())
         return {uuid: self._usage(handle) for uuid, handle in handles if uuid in wanted}
+
+    def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+        """Nanoseconds by samples of the driver, by card and pid; no entry for a card whose driver has no samples."""
+        self._start()
+        wanted = set(uuids)
+        handles = [(self._uuid(handle), handle) for _, handle in self._handles()]
+        found = {uuid: self._times_of(uuid, handle) for uuid, handle in handles if uuid in wanted}
+        return {uuid: times for uuid, times in found.items() if times is not None}
 
     def health(self) -> Mapping[str, tuple[Health, str]]:
         self._start()
@@ -234,6 +244,15 @@ class NvmlProbe:
             temperature_celsius=self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
             processes=self._running(handle),
         )
+
+    def _times_of(self, uuid: str, handle: Any) -> Mapping[int, int] | None:
+        """The driver says "not found" where nothing ran since the last sample."""
+        times, running = self._times.setdefault(uuid, SampledTimes()), self._running(handle)
+        said, error = self._try(self._nvml.nvmlDeviceGetProcessUtilization, handle, times.last_us)
+        if running is None or error not in (None, self._nvml.NVML_ERROR_NOT_FOUND):
+            return None
+        samples = [UseSample(int(one.pid), int(one.timeStamp), int(one.smUtil)) for one in said or ()]
+        return times.add(samples, {process.pid for process in running})
 
     def _running(self, handle: Any) -> tuple[Process, ...] | None:
         """Compute, graphics and MPS clients as one list; None when not even the first can be listed."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpupool.probes.contract import Machine
+from gpupool.probes.nvml import NvmlProbe
 from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simulated import parse_sim
 from gpupool_native import simgpu_dir
@@ -329,3 +330,13 @@ def test_our_probe_sees_the_simulated_machine_as_a_real_one(path: Path, user: Us
     assert usage["memory_used_bytes"] == GIB + T4_CONTEXT
     assert [p["pid"] for p in usage["processes"]] == [user.pid]
     assert {health for health, _ in report["health"].values()} == {"ok"}
+
+
+def test_our_probe_sums_the_samples_of_each_process(binding: Any, user: User) -> None:
+    probe, uuid = NvmlProbe(), MACHINE.devices[0].uuid
+    assert probe.process_times([uuid]) == {uuid: {user.pid: 0}}
+    user.ask("submit", 0, 700 * MS)
+    user.ask("wait", 0)
+    (told,) = probe.process_times([uuid]).values()
+    assert 200 * MS <= told[user.pid] <= 1000 * MS, "a part of the second that the driver tells of"
+    probe.close()
