@@ -158,6 +158,50 @@ bool cgroups_memory_peak(const struct cgroups *groups, uint64_t *bytes)
     return false;
 }
 
+/* The number behind "oom_kill " in a file of lines. */
+static bool read_oom_kills(int directory, const char *file, uint64_t *count)
+{
+    char text[512];
+
+    if (read_small(directory, file, text, sizeof text) <= 0)
+        return false;
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        if (strncmp(line, "oom_kill ", 9) == 0)
+            return parse_number(line + 9, UINT64_MAX, count);
+    }
+    return false;
+}
+
+static bool read_limit_bytes(int directory, const char *file, uint64_t *bytes)
+{
+    char text[64];
+
+    if (read_small(directory, file, text, sizeof text) <= 0)
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    return parse_number(text, UINT64_MAX, bytes); /* "max" is none */
+}
+
+bool cgroups_out_of_memory(const struct cgroups *groups, uint64_t *limit)
+{
+    uint64_t kills;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        int directory = groups->directories[i];
+        if ((read_oom_kills(directory, "memory.events", &kills) ||
+             read_oom_kills(directory, "memory.oom_control", &kills)) && kills > 0) {
+            if (!read_limit_bytes(directory, "memory.max", limit) &&
+                !read_limit_bytes(directory, "memory.limit_in_bytes", limit))
+                *limit = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
 void cgroups_remove(struct cgroups *groups)
 {
     for (size_t i = 0; i < groups->count; i++) {

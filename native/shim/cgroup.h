@@ -27,6 +27,9 @@ size_t cgroups_signal(const struct cgroups *groups, int number, size_t *denied);
 /* The highest memory use the kernel has recorded, in bytes. */
 bool cgroups_memory_peak(const struct cgroups *groups, uint64_t *bytes);
 
+/* Whether the kernel ended a process of theirs for want of memory; `limit` bytes is what they may use, 0 unknown. */
+bool cgroups_out_of_memory(const struct cgroups *groups, uint64_t *limit);
+
 void cgroups_remove(struct cgroups *groups);
 
 #endif

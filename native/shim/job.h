@@ -59,6 +59,8 @@ struct job {
     size_t leftover;
     uint64_t memory_peak_bytes;
     bool has_memory_peak;
+    bool out_of_memory; /* the kernel ended a process for want of host memory */
+    uint64_t memory_limit_bytes;
 
     int error; /* why the command did not start */
     char stage[24], message[256], share_refused[128];

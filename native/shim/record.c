@@ -146,6 +146,8 @@ static void compose(const struct job *job, char *text, size_t size)
                              (uint64_t)usage.ru_maxrss * 1024, job->log.written, job->log.lost, job->leftover);
     if (job->has_memory_peak)
         used += (size_t)snprintf(text + used, size - used, "memory_peak_bytes=%" PRIu64 "\n", job->memory_peak_bytes);
+    if (job->out_of_memory)
+        used += (size_t)snprintf(text + used, size - used, "out_of_memory_bytes=%" PRIu64 "\n", job->memory_limit_bytes);
     if (job->spec.share_directory)
         used += (size_t)snprintf(text + used, size - used, "share=%s\n", job->share_mounted ? "mounted" : "environment");
     if (job->share_refused[0])

@@ -352,6 +352,7 @@ static void finish(struct job *job)
 {
     drain(job);
     job->has_memory_peak = cgroups_memory_peak(&job->cgroups, &job->memory_peak_bytes);
+    job->out_of_memory = cgroups_out_of_memory(&job->cgroups, &job->memory_limit_bytes);
     cgroups_remove(&job->cgroups);
     /* Its room was reserved, so this fails only with the disk itself: then the agent finds "started, lock free, no
        record" and says lost. */

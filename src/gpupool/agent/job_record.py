@@ -45,6 +45,8 @@ class ExitRecord:
     share: str
     share_refused: str
     leftover: int
+    out_of_memory_bytes: int | None = None
+    """The kernel ended a process of the job for want of host memory; the limit it had, 0 where that is unknown."""
 
     @property
     def shell_code(self) -> int:
@@ -113,6 +115,7 @@ def parse_exit(pairs: Mapping[str, str]) -> ExitRecord:
         share=pairs.get("share", "none"),
         share_refused=pairs.get("share_refused", ""),
         leftover=number("leftover") or 0,
+        out_of_memory_bytes=number("out_of_memory_bytes"),
     )
 
 

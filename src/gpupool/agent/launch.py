@@ -7,6 +7,7 @@ never as anybody else.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from gpupool.agent.cgroups import device_rule
 from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
+from gpupool.base.units import format_mib
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
 from gpupool.model.job_limits import USUAL, JobLimits
@@ -226,7 +228,21 @@ def _code(record: ExitRecord) -> int | None:
 def _reason(record: ExitRecord) -> str:
     if record.state == "failed_to_start" and record.stage == "exec" and record.errno:
         return f"{record.message}: {os.strerror(record.errno)}"
+    if record.out_of_memory_bytes is not None and _looks_killed(record):
+        return out_of_memory(record.out_of_memory_bytes)
     return record.message or record.reason
+
+
+def _looks_killed(record: ExitRecord) -> bool:
+    """The command itself, or the one below a shell, which says so by its code."""
+    ended = record.reason in ("exited", "signalled")
+    return ended and (record.signal == signal.SIGKILL or record.exit_code == 128 + signal.SIGKILL)
+
+
+def out_of_memory(limit_bytes: int) -> str:
+    """Why the kernel ended it, with what it may use and what gives it more."""
+    limit = f" of {format_mib(limit_bytes)}" if limit_bytes else ""
+    return f"out of host memory: it reached its limit{limit}; --host-memory SIZE gives it more"
 
 
 def _limit(value: int) -> int | None:

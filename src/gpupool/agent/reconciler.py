@@ -37,6 +37,9 @@ OVERHEAD_STEP_BYTES: Final = 1 << 20
 LOOKS_AGAIN: Final = 7
 IN_TURN: Final = 64
 """So many jobs are looked at each time, whether they use a card or not."""
+SETTLE_SECONDS: Final = 5.0
+"""A process that a stop has not reached by then waits for a device in the kernel, where it forks nothing."""
+SETTLE_PAUSE_SECONDS: Final = 0.001
 REACTIONS: Final = ("warn", "freeze", "kill")
 
 log = logging.getLogger(__name__)
@@ -354,17 +357,31 @@ def _grants_damaged(known: FencedFiles) -> list[Finding]:
 def freeze(supervisor_pid: int) -> frozenset[int]:
     """Stop every process below a supervisor, also those that are forked meanwhile; which were stopped."""
     stopped: set[int] = set()
+    deadline = time.monotonic() + SETTLE_SECONDS
     while True:
+        # A process that was in the middle of a fork when the signal came stops behind it: its child shows only then.
+        settled = all(map(_stands_still, stopped)) or time.monotonic() >= deadline
         tree = trees(read_processes(), [supervisor_pid]).get(supervisor_pid)
         fresh = (tree.pids if tree else frozenset()) - stopped
-        if not fresh:
+        if not fresh and settled:
             return frozenset(stopped)
+        if not fresh:
+            time.sleep(SETTLE_PAUSE_SECONDS)
         for pid in fresh:
             try:
                 os.kill(pid, signal.SIGSTOP)
             except (ProcessLookupError, PermissionError) as error:
                 log.info("process %d could not be stopped: %s", pid, error)
         stopped |= fresh
+
+
+def _stands_still(pid: int) -> bool:
+    """Stopped, or no process any more."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return text.rpartition(")")[2].split()[0] in "TtZX"
 
 
 def _usage(known: FencedFiles) -> FenceUsage | str:

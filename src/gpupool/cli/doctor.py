@@ -66,6 +66,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
     checks = [*_local_checks(context), *reached]
     checks += _machine_checks(nodes, context)
     if options.fence:
+        for one in checks:  # what is tried below need not be suggested
+            one["next"] = "" if one["next"].startswith("gpupool doctor --fence") else one["next"]
         checks += _fence_tried(context, nodes, pool_answers=server is not None)
     answer = {"version": __version__, "server": server, "checks": checks}
     if options.output != "table":

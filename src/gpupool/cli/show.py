@@ -60,7 +60,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("sharing", job["sharing"]),
         ("cards", cards),
         ("placed there", job["why"]),
-        ("fence", job["fence"] + (f": {job['fence_why']}" if job.get("fence_why") else "")),
+        ("fence", fence_of(job)),
         ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),
@@ -78,6 +78,13 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("largest memory", mib(job["max_rss_bytes"])),
         ("command", _command(job)),
     ]
+
+
+def fence_of(job: dict[str, Any]) -> str:
+    """What enforces its share; unknown until its node has said that it runs or ran."""
+    if job["fence"] == "none" and not job.get("fence_why") and job["state"] in ("pending", "starting"):
+        return "--"
+    return str(job["fence"]) + (f": {job['fence_why']}" if job.get("fence_why") else "")
 
 
 def _command(one: dict[str, Any]) -> str:

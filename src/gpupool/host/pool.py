@@ -83,7 +83,8 @@ def run(options: Options) -> int:
     try:
         asyncio.run(_run(options, state, readiness))
     except GpupoolError as error:
-        logger.error("%s", error)
+        if readiness.fd is None or _stderr_is(state.paths.server_log):  # else `gpupool up` shows it on the same stderr
+            logger.error("%s", error)
         readiness.fail(error)
         return error.exit_code
     except Exception as error:
@@ -92,6 +93,13 @@ def run(options: Options) -> int:
     finally:
         state.close()
     return 0
+
+
+def _stderr_is(file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(2), os.stat(file))
+    except OSError:
+        return False
 
 
 async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:

@@ -33,12 +33,13 @@ def create_machine(path: Path, machine: Machine, *, virtual: bool = False, toget
     """A new machine file, complete when it appears; another one under this name is no longer found by anyone new.
 
     `virtual`: its clock moves when everybody waits. `together`: contexts run side by side as under MPS instead of
-    in turns. Every user may write it. Raises OSError.
+    in turns. Every user may write that of a root's pool. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        os.fchmod(descriptor, 0o666)
+        # In one's own pool every job runs as its owner; in root's, jobs of any account use the card.
+        os.fchmod(descriptor, 0o666 if os.geteuid() == 0 else 0o600)
         os.ftruncate(descriptor, ctypes.sizeof(layout.MachineFile))
         os.pwrite(descriptor, bytes(_header(machine, virtual, together)), 0)
         cards = b"".join(bytes(_card(device, i)) for i, device in enumerate(machine.devices[: layout.CARDS]))
