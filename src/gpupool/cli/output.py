@@ -27,8 +27,11 @@ class Column:
         wide: bool = False,
         right: bool = False,
         color: Callable[[Row], str | None] | None = None,
+        spare: int = 0,
     ) -> None:
+        """`spare`: on a terminal that is too narrow the column is left out, the highest number first; 0 never is."""
         self.title, self.text, self.wide, self.right, self.color = title, text, wide, right, color
+        self.spare = spare
 
 
 def print_list(
@@ -49,7 +52,22 @@ def print_list(
         sys.stdout.write(empty + "\n")
     else:
         shown = [column for column in columns if output == "wide" or not column.wide]
-        sys.stdout.write(table(rows, shown, color=color, limit=_limit(output)) + "\n")
+        limit = _limit(output)
+        if limit is not None and any(column.spare for column in shown):
+            shown, limit = fitting(rows, shown, limit), None
+        sys.stdout.write(table(rows, shown, color=color, limit=limit) + "\n")
+
+
+def fitting(rows: Sequence[Row], columns: Sequence[Column], limit: int) -> list[Column]:
+    """The columns without those that can be spared, until the widest line fits; the last one is shown whole."""
+    shown = list(columns)
+    widths = {id(c): max(width(c.title), *(width(clean(c.text(row))) for row in rows), 0) for c in columns}
+    while sum(widths[id(one)] + 2 for one in shown) - 2 > limit:
+        spare = max(shown, key=lambda one: one.spare)
+        if not spare.spare:
+            break
+        shown.remove(spare)
+    return shown
 
 
 def print_data(value: Any, output: str) -> None:

@@ -69,10 +69,29 @@ def run(options: argparse.Namespace, context: Context) -> int:
 
 
 def _csv(report: dict[str, Any]) -> None:
-    """The rows as the books have them: a sum over a column is the capacity."""
+    """The rows as the books have them, then one of kind `capacity`: what the others add up to."""
     from gpupool.wire.report import ReportRow
 
-    write_csv(report["rows"], list(ReportRow.model_fields))
+    beside = {
+        "since": instant(report["since_ns"]),
+        "until": instant(report["until_ns"]),
+        "currency": report["currency"],
+        "simulated": {True: "SIMULATED", False: "no", None: None}[report["simulated"]],
+    }
+    rows = []
+    for row in (*report["rows"], _capacity(report)):
+        card_hours = f"{row['card_milliseconds'] / 3_600_000:.3f}"
+        rows.append({**row, "card_hours": card_hours, **beside})
+    write_csv(rows, [*ReportRow.model_fields, "card_hours", *beside])
+
+
+def _capacity(report: dict[str, Any]) -> Row:
+    return {
+        "kind": "capacity",
+        "card_milliseconds": report["capacity_card_milliseconds"],
+        "memory_mib_seconds": report["capacity_memory_mib_seconds"],
+        "cost": report["total_cost"],
+    }
 
 
 def text(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> str:
@@ -95,12 +114,7 @@ def text(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> 
             else []
         ),
     ]
-    total: Row = {
-        "kind": "capacity",
-        "card_milliseconds": report["capacity_card_milliseconds"],
-        "memory_mib_seconds": report["capacity_memory_mib_seconds"],
-        "cost": report["total_cost"],
-    }
+    total = _capacity(report)
     shown = [column for column in columns if wide or not column.wide]
     lines = [title, "", table([*report["rows"], total], shown, color=color), "", closing(report)]
     if report["rule"]:

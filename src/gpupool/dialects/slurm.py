@@ -39,6 +39,23 @@ _REFUSED = {
     "exclude": "nodes are not refused by name",
 }
 
+#: What `understand` reads; every other option is named in a note, so that none is lost without a word.
+_READ = {
+    *_CARDS, *_REFUSED, "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "time", "array",
+    "job-name", "account", "partition", "requeue", "no-requeue",
+}  # fmt: skip
+_OUTPUT = "the pool keeps what a job writes: gpupool logs JOB"
+_MAIL = "the pool sends no mail: gpupool events --follow"
+_INSTEAD = {
+    "--output": _OUTPUT,
+    "--error": _OUTPUT,
+    "--mail-type": _MAIL,
+    "--mail-user": _MAIL,
+    "--chdir": "a job runs in the directory that it is submitted from",
+    "--export": "a job gets the environment that it is submitted with",
+    "--hold": "a job starts when there is room",
+}
+
 NAMES = tuple(
     Name(f"--{key}", Where.OPTION, values, meaning)
     for key, values, meaning in (
@@ -254,6 +271,8 @@ def _notes(options: Mapping[str, Word], script: str) -> tuple[str, ...]:
         "mem-per-gpu": "main memory of the node for each card, not memory of the card",
     }
     notes = [f"{options[key]}: {text}" for key, text in told.items() if key in options]
+    dropped = [options[key] for key in options if key not in _READ and key not in told]
+    notes += [f"{word}: left out; {_INSTEAD.get(word.key, 'nothing here does that')}" for word in dropped]
     if "array" in options and "%" in str(options["array"].value):
         notes.append("how many of an array run at once is the quota's to say")
     if re.search(r"^\s*srun\s", script, re.MULTILINE):

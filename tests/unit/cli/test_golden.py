@@ -139,8 +139,12 @@ def test_ps_as_json_has_every_page_and_the_fields_scripts_rely_on(
 
 def test_a_csv_of_the_report_sums_to_the_capacity(pool: ScriptedPool, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "-o", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert sum(int(row["card_milliseconds"]) for row in rows) == answers()["report"]["capacity_card_milliseconds"]
+    *rows, capacity = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert capacity["kind"] == "capacity"
+    assert sum(int(row["card_milliseconds"]) for row in rows) == int(capacity["card_milliseconds"])
+    assert int(capacity["card_milliseconds"]) == answers()["report"]["capacity_card_milliseconds"]
+    assert {row["simulated"] for row in (*rows, capacity)} == {"SIMULATED"}
+    assert all(row["since"] < row["until"] for row in rows)
 
 
 def test_an_empty_csv_still_has_its_head(pool: ScriptedPool, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import BadQuantity, Refused
-from gpupool.cli.output import Column, clean, pairs, print_error, shortened, table, width, write_csv
+from gpupool.cli.output import Column, clean, fitting, pairs, print_error, shortened, table, width, write_csv
 
 COLUMNS = (
     Column("NAME", lambda row: row["name"]),
@@ -73,3 +73,21 @@ def test_an_errors_text_cannot_forge_another_line(capsys: pytest.CaptureFixture[
 def test_csv_writes_lists_as_json_and_nothing_for_none(capsys: pytest.CaptureFixture[str]) -> None:
     write_csv([{"a": [1, 2], "b": None, "c": True, "d": 'x,"y"'}], ["a", "b", "c", "d"])
     assert capsys.readouterr().out == 'a,b,c,d\n"[1, 2]",,true,"x,""y"""\n'
+
+
+def test_a_narrow_terminal_costs_columns_that_can_be_spared_and_never_the_reason() -> None:
+    columns = (
+        Column("NAME", lambda row: row["name"]),
+        Column("CARD", lambda row: "node-1:0", spare=1),
+        Column("USER", lambda row: "default/ann", spare=2),
+        Column("REASON", lambda row: "cannot start while all is guaranteed to others"),
+    )
+    rows = [{"name": "train"}]
+    titles = {limit: [one.title for one in fitting(rows, columns, limit)] for limit in (76, 75, 63, 62, 20)}
+    assert titles == {
+        76: ["NAME", "CARD", "USER", "REASON"],
+        75: ["NAME", "CARD", "REASON"],
+        63: ["NAME", "CARD", "REASON"],
+        62: ["NAME", "REASON"],
+        20: ["NAME", "REASON"],
+    }

@@ -138,3 +138,13 @@ def test_a_part_is_typed_as_a_share_and_an_array_of_gangs_is_not_kept() -> None:
     line, left_out = submit_line(job("--gres=gpu:1", "-N 2", "--array=0-3"), ("bash", "job.sh"))
     assert line == "gpupool submit --gpu 1 --gang 2 -- bash job.sh"
     assert left_out == ("an array of gangs: submit it 4 times",)
+
+
+def test_no_option_is_left_out_without_a_word() -> None:
+    text = "#!/bin/bash\n#SBATCH --gres=gpu:1 --output=run.log --mail-type=END\n#SBATCH --licenses=matlab\ntrue\n"
+    notes = slurm.understand(text).notes
+    assert any("--output" in note and "gpupool logs" in note for note in notes)
+    assert any("--mail-type" in note and "sends no mail" in note for note in notes)
+    assert any("--licenses" in note and "left out" in note for note in notes)
+    plain = slurm.understand("#SBATCH --gres=gpu:1 --time=10 --job-name=a --nodes=1\ntrue\n")
+    assert not any("left out" in note for note in plain.notes)
