@@ -133,8 +133,8 @@ class Store:
             # In one transaction with the ledger's time, so that a server killed here passes over nothing twice.
             replay.pass_over(connection, now_ns - last_ns)
             connection.execute(pool.update().values(holder=holder, ledger_ns=max(now_ns, last_ns)))
-            connection.commit()
-            self.durability.committed()
+            with self.durability.committing():
+                connection.commit()
             self._holder = holder
         self.durability.wait(self._busy_seconds)
 
@@ -204,8 +204,8 @@ class Store:
                 if ask is not None:
                     replay.record(connection, ask, write._answer, write.now_ns)
                 self._fault("before-commit", write.subjects)
-                connection.commit()
-                self.durability.committed()
+                with self.durability.committing():
+                    connection.commit()
                 if self.reserve is not None:
                     self.reserve.refill()
             except BaseException:

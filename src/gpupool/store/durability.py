@@ -15,8 +15,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -50,6 +50,7 @@ class Durability:
         self._log = log
         self._changed = threading.Condition()
         self._committed = 0
+        self._under_way = 0
         self._durable = 0
         self._closing = False
         self._lost: GpupoolError | None = None
@@ -59,14 +60,24 @@ class Durability:
             self._thread = threading.Thread(target=self._run, name="store-flush", daemon=True)
             self._thread.start()
 
-    def committed(self) -> int:
-        """Count a commit, in the order of the commits; its number. Blocks for nothing."""
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Count the commit that the block makes; one at a time, in the order of the commits. Blocks for nothing.
+
+        It counts from before it is made: a reader may see it a moment before the block ends, and must wait for it.
+        """
         if self._log is None:
-            return 0
+            yield
+            return
         with self._changed:
             self._committed += 1
-            self._changed.notify_all()
-            return self._committed
+            self._under_way = 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way = 0
+                self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
         """Block until every commit until now is on disk. Raises the failure; StateUnusable after so many seconds."""
@@ -135,8 +146,13 @@ class Durability:
     def _next(self) -> int | None:
         """The newest commit, once there is one that is not on disk; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closing or self._committed > self._durable)
-            return self._committed if self._committed > self._durable else None
+            self._changed.wait_for(lambda: self._closing or self._written > self._durable)
+            return self._written if self._written > self._durable else None
+
+    @property
+    def _written(self) -> int:
+        """Commits that are in the log. One that is under way may not be."""
+        return self._committed - self._under_way
 
     def _fail(self, error: GpupoolError) -> None:
         with self._changed:

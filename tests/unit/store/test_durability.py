@@ -61,12 +61,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     engine.dispose()
 
 
+def commit(durability: Durability) -> None:
+    with durability.committing():
+        pass
+
+
 async def answers(durability: Durability, count: int) -> list[str]:
     """The order in which commits and flushes become known to so many requests at once."""
     told: list[str] = []
 
     async def app(_scope: object, _receive: object, send: object) -> None:
-        durability.committed()
+        commit(durability)
         await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
 
     async def heard(message: dict[str, object]) -> None:
@@ -80,7 +85,7 @@ async def answers(durability: Durability, count: int) -> list[str]:
 
 def test_answers_wait_for_the_flush_and_share_it(disk: Disk, durability: Durability) -> None:
     async def scene() -> None:
-        durability.committed()
+        commit(durability)
         await asyncio.to_thread(disk.begun.acquire, timeout=30)
         asking = asyncio.create_task(answers(durability, 40))
         await asyncio.sleep(0)  # all of them have committed behind the flush that is under way
@@ -92,6 +97,23 @@ def test_answers_wait_for_the_flush_and_share_it(disk: Disk, durability: Durabil
 
     asyncio.run(scene())
     assert disk.flushes == 2
+
+
+def test_an_answer_waits_for_a_commit_that_is_still_being_made(disk: Disk, durability: Durability) -> None:
+    """Its transaction is seen by readers a moment before the commit returns."""
+
+    async def scene() -> None:
+        with durability.committing():
+            reader = asyncio.create_task(durability.settled())
+            await asyncio.sleep(0)
+            assert not reader.done()
+            assert disk.flushes == 0
+        await asyncio.to_thread(disk.begun.acquire, timeout=30)
+        assert not reader.done()
+        disk.may_end.release()
+        await reader
+
+    asyncio.run(scene())
 
 
 def test_nothing_waits_where_nothing_was_written(disk: Disk, durability: Durability) -> None:

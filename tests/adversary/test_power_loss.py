@@ -1,0 +1,26 @@
+"""The power is cut while a pool is under load: what was acknowledged is on every disk that could be left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.power_loss.rounds import cut, recorded
+
+pytestmark = pytest.mark.adversary
+
+SEED = 20261123
+CUTS = 40
+
+
+@pytest.mark.parametrize("sync", ["group", "none"])
+def test_no_acknowledged_write_is_lost_at_any_power_cut(tmp_path: Path, sync: str) -> None:
+    """Without flushes the same look must find losses, or it proves nothing."""
+    journal = recorded(tmp_path, seconds=2.0, sync=sync)
+    verdict = cut(journal, tmp_path / "after", CUTS, SEED)
+    assert verdict.acknowledged > CUTS
+    if sync == "group":
+        assert verdict.broken == []
+    else:
+        assert any("was acknowledged and is gone" in broken for broken in verdict.broken)
