@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from bench.kubernetes import asking, gangs, hami, many, rates
+from bench.kubernetes import asking, gangs, hami, many, rates, waits
 from bench.kubernetes.rig import BenchPool, bench_pool
 from bench.kubernetes.sizes import Sizes
 from bench.rows import Row, table
 
 PARTS: dict[str, Callable[[BenchPool, Sizes], Awaitable[list[Row]]]] = {
+    "waits": waits.rows,
     "rates": rates.rows,
     "asking": asking.rows,
     "hami": hami.rows,

@@ -46,8 +46,13 @@ class Binds:
     cpu_seconds: Mapping[str, float]
 
 
-async def measure(cluster: Cluster, api: KubeApi, way: Way, pods: int, *, preloaded: bool) -> Binds:
-    """Create the pods, and wait until every one is bound; they stay. The namespace is empty before."""
+async def measure(
+    cluster: Cluster, api: KubeApi, way: Way, pods: int, *, preloaded: bool = False, per_second: float | None = None
+) -> Binds:
+    """Create the pods, and wait until every one is bound; they stay. The namespace is empty before.
+
+    With `per_second` they come at that rate, whatever becomes of those before; else as fast as the server takes them.
+    """
     await emptied(api)
     version = (await api.get(PODS, limit="1"))["metadata"]["resourceVersion"]
     running = cluster.processes.running()
@@ -55,7 +60,7 @@ async def measure(cluster: Cluster, api: KubeApi, way: Way, pods: int, *, preloa
     seen = asyncio.create_task(_bindings(api, version, pods))
     with _Stopped(list(way.placers.values()) if preloaded else ()) as placers:
         began, before = time.perf_counter(), cpu_seconds(programs)
-        created = await _create(api, way, pods)
+        created = await (_create(api, way, pods) if per_second is None else _arrive(api, way, pods, per_second))
         made = time.perf_counter()
         if preloaded:
             assert placers.stand_still(), f"somebody let {way.name} go on"
@@ -111,6 +116,20 @@ async def _create(api: KubeApi, way: Way, pods: int) -> dict[str, float]:
         await api.create(PODS, way.pod(name))
 
     await spread(range(pods), create)
+    return created
+
+
+async def _arrive(api: KubeApi, way: Way, pods: int, per_second: float) -> dict[str, float]:
+    """When each pod was asked for; each at its own time, so that a slow answer holds nobody else back."""
+    created, began = dict[str, float](), time.perf_counter()
+
+    async def create(number: int) -> None:
+        await asyncio.sleep(max(0.0, began + number / per_second - time.perf_counter()))
+        name = f"p-{number:06d}"
+        created[name] = time.perf_counter()
+        await api.create(PODS, way.pod(name))
+
+    await asyncio.gather(*(create(number) for number in range(pods)))
     return created
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.kubernetes import asking, gangs, many
+from bench.kubernetes import asking, gangs, many, waits
 from bench.kubernetes.binds import Way, measure
 from bench.kubernetes.rig import PODS, BenchPool, gated, on, plain
 from bench.kubernetes.sizes import Sizes
@@ -52,6 +52,16 @@ def test_each_way_binds_every_pod_and_a_release_is_one_patch(cluster: Cluster, t
             assert found.bound_per_second > 0
             await pool.clear()
             assert (await pool.api.get(PODS))["items"] == []
+
+    asyncio.run(run())
+
+
+def test_pods_that_come_at_a_rate_are_waited_for_one_by_one(cluster: Cluster, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with few_nodes(cluster, tmp_path) as pool:
+            found = await waits.rows(pool, Sizes(NODES, FEW, rounds=1, arrivals=40))
+            assert [row.figure.split(":")[0] for row in found] == ["gate"] * 4 + ["direct"] * 4
+            assert all(row.ours > 0 for row in found if "wait" in row.figure or "controller" in row.figure)
 
     asyncio.run(run())
 
