@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import EventsReset
 from gpupool.model.tenant import Principal
 from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import tenants
@@ -49,6 +50,17 @@ def read_events(connection: sa.Connection, principal: Principal, after: int, lim
 def read_entries(connection: sa.Connection, after: int, limit: int) -> Sequence[Entry]:
     """Events of every tenant above `after`, in order."""
     return _read(connection, _entries(after, limit))
+
+
+def check_resumable(connection: sa.Connection, after: int) -> None:
+    """Raise EventsReset for a number that this log has not given: it was read from another one."""
+    last = last_event(connection)
+    if after > last:
+        raise EventsReset(
+            f"event {after} is beyond the end of this log, which is event {last}; a pool that was restored goes back",
+            hint=f"look at what the pool is now, then go on:  gpupool events --after {last}",
+            last_event=last,
+        )
 
 
 def last_event(connection: sa.Connection) -> int:

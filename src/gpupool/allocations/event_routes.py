@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Cursor, Limit, Reader, Service
 from gpupool.allocations.event_feed import EventFeed
@@ -25,8 +26,9 @@ def list_events(allocations: Service, caller: Reader, after: Cursor = 0, limit: 
 
 
 @router.get("/watch", tags=["events"], response_class=StreamingResponse)
-async def watch(request: Request, allocations: Service, _caller: Reader, after: Cursor = 0) -> StreamingResponse:
+async def watch(request: Request, allocations: Service, caller: Reader, after: Cursor = 0) -> StreamingResponse:
     """Events as they come, one JSON object a line, a blank line every 15 s. Resume with the last `seq` as `after`."""
+    await run_in_threadpool(allocations.events, caller, after, 1)  # a number of another log is told so
     return StreamingResponse(_lines(request, allocations.event_feed, after), media_type="application/x-ndjson")
 
 

@@ -314,6 +314,12 @@ class PoolAlreadyRunning(Conflict):
     code, title = "GP-4003", "A pool is already running on this state"
 
 
+class EventsReset(Conflict):
+    """`details` has the log's `last_event`."""
+
+    code, title = "GP-4004", "Beyond the end of the event log"
+
+
 class PoolCopied(Conflict):
     """`details` has the path of the `original`."""
 
