@@ -1,6 +1,6 @@
 """The n-th system call of a kind fails while a job lives: afterwards every thread lives and every promise holds.
 
-Used by `test_threads.py` for a sample and by `python -m bench syscall-faults` for every n.
+Used by `test_threads.py`: a sample in `make test-adversary`, every n in its slow tests.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ class Sweep:
         self.pool, self.faults = pool, faults
         self.pid = pool.server_pid()
         self._names = 0
+
+    def begin(self) -> None:
+        """Start the server where it has ended: one that began anew five times within 10 minutes does."""
+        if self.pool.run("doctor").returncode == 0:
+            return
+        self.pool.up()
+        self.pid = self.pool.server_pid()
 
     def api(self) -> Api:
         return Api(client_settings(state_dir=str(self.pool.state_dir)))

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from gpupool.base.client_settings import client_settings
 from gpupool.base.errors import GpupoolError
 from gpupool.client.transport import Api
 from tests.adversary.injected import ALL, KINDS, Faults
-from tests.adversary.sweep import Sweep, leftovers
+from tests.adversary.sweep import Round, Sweep, leftovers
 from tests.e2e.pool_fixture import RealPool
 
 pytestmark = [pytest.mark.adversary, pytest.mark.root]
@@ -53,6 +54,19 @@ def test_a_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
     assert [one for one in rounds if one.wrong] == []
     assert any(one.hit for one in rounds)
     assert sweep.pool.server_pid() == sweep.pid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
+    """Every n. A server that began anew too often has ended, as it should; it is started again."""
+    rounds = list[Round]()
+    for nth in range(1, sweep.calls(kind) + 1):
+        sweep.begin()
+        rounds.append(sweep.round(kind, nth))
+    hits = sum(one.hit for one in rounds)
+    print(f"{kind}: {len(rounds)} rounds, {hits} hit, {Counter(one.outcome for one in rounds)}")
+    assert [one for one in rounds if one.wrong] == []
 
 
 @pytest.mark.parametrize("kind", ["open", "write", "socket", "memory"])

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpupool import __version__
-from gpupool.agent.cgroups import detect, job_cgroups
+from gpupool.agent.cgroups import detect, job_cgroups, remove_pool
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
@@ -191,6 +191,7 @@ class Agent:
         self._observer.join(seconds)
         self._reconciler.join(seconds)
         self._arbiter.join(seconds)
+        remove_pool(self._cgroups, self._config.pool_id)  # where no job is left in it
         os.close(self._lock_file)
 
     # Working -------------------------------------------------------------------------------------------
