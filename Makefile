@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-adversary test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard docs wheels image image-wheels clean
+.PHONY: help setup demo test test-adversary test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -74,8 +74,11 @@ gpu-test: setup  ## the tests that need a real NVIDIA card; elsewhere they skip 
 gpu-bench: setup  ## figures of a real card: calibration, launches, shares, verify; ARGS='--out DIR'
 	@$(BIN)/python -m bench.gpu $(ARGS)
 
-gpu-guard: bench/gpu/guard/guard  ## four questions to a real card and its stock driver, as root (bench/gpu/guard/README.md)
+gpu-guard: bench/gpu/guard/guard  ## five questions to a real card and its stock driver, as root (bench/gpu/guard/README.md)
 	@bench/gpu/guard/guard $(ARGS)
+
+gpu-bundle: setup  ## all of these three for a machine without a network (Python 3.12, x86-64), into dist/gpu-bundle.tar.gz
+	@$(BIN)/python tools/make_gpu_bundle.py dist/gpu-bundle.tar.gz
 
 GUARD := $(wildcard bench/gpu/guard/*.c bench/gpu/guard/*.h)
 bench/gpu/guard/guard: $(GUARD)

@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,22 @@ def main(words: list[str]) -> int:
         print(f"nothing measured: {reason}", file=sys.stderr)
         return 0
     asked.out.mkdir(parents=True, exist_ok=True)
-    launches = build(asked.out / "launches", HERE / "launches.c")
-    figures: dict[str, Any] = {"machine": platform.platform(), "launch_bare": _json(os.environ.copy(), str(launches))}
-    figures["calibration"] = calibrate(launches, asked.out / "calibration.json")
+    launches = HERE / "launches"
+    if not launches.exists():  # a bundle brings it, for a machine without a compiler
+        launches = build(asked.out / "launches", HERE / "launches.c")
+    figures: dict[str, Any] = {}
+
+    def note(name: str, figure: Any) -> None:
+        """Written at once: a run that is cut off leaves what it had."""
+        figures[name] = figure
+        (asked.out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+
+    note("machine", platform.platform())
+    note("launch_bare", _json(os.environ.copy(), str(launches)))
+    note("calibration", calibrate(launches, asked.out / "calibration.json"))
     with pool() as env:
-        figures |= measured(env, launches, asked.out)
-    figures["peer"] = peer(launches)
-    (asked.out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+        measure(env, launches, asked.out, note)
+    note("peer", peer(launches))
     print(f"{asked.out}/figures.json, calibration.json, verify.json, verify.html")
     return 0
 
@@ -70,15 +79,16 @@ def pool() -> Iterator[dict[str, str]]:
             gpupool(env, "down", "--purge", "--yes")
 
 
-def measured(env: dict[str, str], launches: Path, out: Path) -> dict[str, Any]:
+def measure(env: dict[str, str], launches: Path, out: Path, note: Callable[[str, Any], None]) -> None:
     """Launches in shares with and without a limit, what shares get, and the whole verification."""
-    found: dict[str, Any] = {
-        "launch_no_limit": _in_share(env, "1", str(launches)),
-        "launch_limit": _in_share(env, "0.5", str(launches)),
-        "shares": {str(share): _in_share(env, str(share), *BURN)["rate"] for share in SHARES},
-    }
+    note("launch_no_limit", _in_share(env, "1", str(launches)))
+    note("launch_limit", _in_share(env, "0.5", str(launches)))
+    shares: dict[str, Any] = {}
+    for share in SHARES:
+        shares[str(share)] = _in_share(env, str(share), *BURN)["rate"]
+        note("shares", shares)
     done = subprocess.run([GPUPOOL, "verify", "--out", str(out)], env=env, check=False)
-    return found | {"verify_exit_code": done.returncode}
+    note("verify_exit_code", done.returncode)
 
 
 def peer(launches: Path) -> dict[str, Any] | None:
