@@ -28,6 +28,7 @@
 #define LIMITER_QUERY_NS 25000ull           /* a stream with uncertain work is asked whether it is busy no more often */
 #define LIMITER_QUERY_CERTAIN_NS 50000ull     /* the same for one whose work always took as long */
 #define LIMITER_DOUBT_NS 100000ull        /* what may take longer and is uncertain has its own events if its stream was idle */
+#define LIMITER_UNCERTAIN_NS 20000ull     /* what varies and may take as long is uncertain: a gap behind it cannot be told from its length */
 #define LIMITER_WAKE_NS 50000ull          /* what a wait of the host may take beyond the work it waits for */
 #define LIMITER_STALE_NS 100000ull        /* a batch that should be over so long, and got no launch, is closed */
 #define LIMITER_STALE_DOUBT_NS 50000ull   /* the same, since its last launch, for one that is uncertain */

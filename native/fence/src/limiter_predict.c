@@ -89,7 +89,7 @@ struct limiter_cost limiter_predict(const struct limiter_predictions *prediction
     if (it.samples < YOUNG)
         most += LIMITER_UNKNOWN_NS / it.samples;
     most = most < LIMITER_LONGEST_NS ? most : LIMITER_LONGEST_NS;
-    return (struct limiter_cost){key, most, it.mean_ns, true, is_spread && most >= LIMITER_DOUBT_NS};
+    return (struct limiter_cost){key, most, it.mean_ns, true, is_spread && most >= LIMITER_UNCERTAIN_NS};
 }
 
 /* An empty way, else the one that was measured least. */

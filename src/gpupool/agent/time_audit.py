@@ -21,8 +21,9 @@ from gpupool.mechanisms.regions import DeviceLimit
 TOLERANCE_NS: Final = 500_000_000
 #: The same on a real card, whose driver samples a process's use each 1/6 to 1 s, in whole percents.
 SAMPLED_TOLERANCE_NS: Final = 2_000_000_000
-#: Part of the card that an allocation may have beyond its share without being found; twice that on a real card.
-SLACK: Final = 0.05
+#: Part of the card that an allocation may have beyond its share without being found. The limiter's worst error that is
+#: known is 8 points: kernels of 5 or 30 us, unseen waits after each 4.
+SLACK: Final = 0.10
 #: The arbiter believes in one piece of work for 60 s. A debt beyond that is found whatever the arbiter knows.
 LONGEST_DEBT_NS: Final = 61_000_000_000
 #: Looks in a row, and nanoseconds from the first to the last of them, before a difference counts.
@@ -77,12 +78,12 @@ class TimeAudit:
         if account is None or account.mark != mark or now_ns <= account.at_ns:
             self._accounts[allocation, limit.uuid] = _Account(mark, now_ns, dict(used_ns))
             return ""
-        tolerance, slack = (SAMPLED_TOLERANCE_NS, 2 * SLACK) if sampled else (TOLERANCE_NS, SLACK)
+        tolerance = SAMPLED_TOLERANCE_NS if sampled else TOLERANCE_NS
         elapsed, had = now_ns - account.at_ns, _grown(account.seen, used_ns)
         share = limit.gpu_milli / 1000
         account.at_ns, account.seen = now_ns, dict(used_ns)
         account.card_ns = min(DEPTH_NS + LAG_NS * share, account.card_ns + share * elapsed - had)
-        account.excess_ns = max(0.0, account.excess_ns + had - (share + slack) * elapsed)
+        account.excess_ns = max(0.0, account.excess_ns + had - (share + SLACK) * elapsed)
         unknown = owns_ns - account.card_ns > tolerance or account.card_ns < -LONGEST_DEBT_NS
         if not (had and unknown and account.excess_ns > tolerance):
             account.suspect_since_ns, account.suspect_looks = None, 0
