@@ -222,18 +222,25 @@ class Load:
 
     def _stop_one(self, api: Api, chance: random.Random) -> None:
         job = self._some_job(api, chance)
+        if job is not None and is_array(job):
+            self._truth.intents[job["command"][-1]].stopped = True  # noted before it is done, for all its members
         if job is not None:
             stop(api, self._truth, job["id"], chance.choice((0, 0, 1)))
 
     def _wait_one(self, api: Api, chance: random.Random) -> None:
         job = self._some_job(api, chance)
-        if job is not None:
+        if job is not None and not is_array(job):
             query = {"generation": job["generation"], "wait_seconds": 0.5}
             answer_of(api, "GET", f"jobs/{job['id']}", query=query)
 
     def _look(self, api: Api, chance: random.Random) -> None:
         path = chance.choice(("devices", "usage", "report", "tenants"))
         answer_of(api, "GET", path)
+
+
+def is_array(job: dict[str, Any]) -> bool:
+    """Whether a line of a list stands for the members of an array that are no jobs yet."""
+    return not job["id"].startswith("j-")
 
 
 def _hear_ctrl_c() -> None:

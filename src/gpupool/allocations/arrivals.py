@@ -5,6 +5,8 @@ What was wrong with it was said before (`intake`); where it goes is the placer's
 
 from __future__ import annotations
 
+import logging
+
 import sqlalchemy as sa
 
 from gpupool.allocations import inserting, job_view
@@ -12,11 +14,14 @@ from gpupool.allocations.intake import Submission
 from gpupool.allocations.limits import PendingGate, PendingLimits
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Arrival, Placer
+from gpupool.base.errors import Unavailable
 from gpupool.model.tenant import Principal
 from gpupool.store import replay
 from gpupool.store.database import Store, Write
 from gpupool.tenancy.service import Tenancy
 from gpupool.wire.jobs import SubmittedOut
+
+logger = logging.getLogger(__name__)
 
 
 class Arrivals:
@@ -59,7 +64,11 @@ class Arrivals:
             _tell(write, submission, key, "submitted a moment ago")
             queued = submission.queued(self._store.clock.now_ns())
             write.note(lambda: self._mirror.enqueue(queued))
-        self._placer.run_once()
+        try:
+            self._placer.run_once()
+        except Unavailable as error:
+            # The array is taken in, so its submission has not failed; the placer's thread tries again after `publish`.
+            logger.warning("array %s waits: %s", submission.public_ids[0], error)
         self._store.hub.publish({"queue"})
         with self._store.read() as connection:
             return _submitted(connection, submission, key, self._placer.planner.why)

@@ -78,9 +78,24 @@ class Once:
             replay.current.reset(token)
             ask.closed = True
         answer = heard.answer()
+        if ask.kept and heard.failed:
+            await self._after_a_failure(ask, heard, scope, receive, send)
+            return
         # Before the caller hears it: an answer that was heard is an answer that is repeated.
         if ask.kept and answer is not None and ask.answer != answer and not ask.is_secret:
             await run_in_threadpool(self._keep, ask, answer)
+        for message in heard.messages:
+            await send(message)
+
+    @staticmethod
+    async def _after_a_failure(ask: replay.Ask, heard: Heard, scope: Scope, receive: Receive, send: Send) -> None:
+        """The effect is committed and something behind it failed: the failure must not be kept as the answer.
+
+        The answer that was committed with the effect is the true one, for the caller and for who repeats the request.
+        """
+        if ask.answer is not None and not ask.is_secret:
+            await _response(ask.answer, {})(scope, receive, send)
+            return
         for message in heard.messages:
             await send(message)
 
@@ -97,6 +112,10 @@ class Heard:
 
     async def send(self, message: Message) -> None:
         self.messages.append(message)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.messages) and self.messages[0]["status"] >= 400
 
     def answer(self) -> replay.Answer | None:
         """What can be repeated: JSON of a modest size, or nothing at all."""
@@ -133,7 +152,10 @@ def _replayed(known: replay.Answer) -> Response:
             else "this request was carried out already; the server stopped or failed before its answer was kept",
             hint="look at what there is now, and use a new Idempotency-Key for a new request",
         )
-    headers = {"Idempotency-Replayed": "true"}
+    return _response(known, {"Idempotency-Replayed": "true"})
+
+
+def _response(known: replay.Answer, headers: dict[str, str]) -> Response:
     if "etag" in known.response:
         headers["ETag"] = known.response["etag"]
     body: Any = known.response["body"]

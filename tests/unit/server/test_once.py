@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 from fastapi import Depends
 
+from gpupool.base.errors import DiskFull
 from gpupool.model.tenant import Permission
 from gpupool.store.replay import KEEP_NS
 from gpupool.store.tables import idempotency
@@ -184,6 +185,30 @@ def test_a_failure_after_the_effect_is_not_done_again(pool: RunningApp) -> None:
     answers = [pool.client().post("test", {}, headers=KEY) for _ in range(2)]
     assert [answer.code for answer in answers] == ["GP-5900", "GP-4000"]
     assert len(done) == 1
+
+
+def test_a_refusal_after_the_effect_is_never_kept_as_its_answer(pool: RunningApp) -> None:
+    def work(pool: RunningApp) -> dict[str, str]:
+        with pool.store.write() as write:
+            write.event("test.done", "once")
+            write.answer(201, {"made": "one"})
+        raise DiskFull("the disk is full")
+
+    add_route(pool, work)
+    answers = [pool.client().post("test", {}, headers=KEY) for _ in range(2)]
+    assert [(answer.status, answer.json()) for answer in answers] == [(201, {"made": "one"})] * 2
+    assert "idempotency-replayed" not in answers[0].headers
+
+
+def test_a_refusal_after_an_effect_without_an_answer_is_not_done_again(pool: RunningApp) -> None:
+    def work(pool: RunningApp) -> dict[str, str]:
+        with pool.store.write() as write:
+            write.event("test.done", "once")
+        raise DiskFull("the disk is full")
+
+    add_route(pool, work)
+    answers = [pool.client().post("test", {}, headers=KEY) for _ in range(2)]
+    assert [answer.code for answer in answers] == ["GP-5006", "GP-4000"]
 
 
 def test_while_the_first_is_under_way_the_second_waits_for_its_answer(pool: RunningApp) -> None:
