@@ -127,10 +127,10 @@ OTHER_WORDS: Mapping[str, str] = {
 def _unknown(name: str) -> BadOption:
     from gpupool.cli.nearest import nearest
 
-    near = nearest(name, SUMMARIES)
+    near = nearest(name, {**SUMMARIES, **OTHER_WORDS})
     if name.startswith("-"):
         return BadOption(f"unknown option {name}", hint="gpupool --help")
-    if ours := OTHER_WORDS.get(name):
+    if ours := OTHER_WORDS.get(name) or OTHER_WORDS.get(near or ""):
         return BadOption(f"unknown command {name!r}", hint=f"try: {ours}")
     hint = f"did you mean: gpupool {near}" if near else "gpupool --help lists the commands"
     return BadOption(f"unknown command {name!r}", hint=hint)

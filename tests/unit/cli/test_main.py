@@ -86,6 +86,7 @@ def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -
     [
         (["sumbit"], "gpupool: GP-1005: unknown command 'sumbit'\n  did you mean: gpupool submit\n"),
         (["quto"], "gpupool: GP-1005: unknown command 'quto'\n  did you mean: gpupool quota\n"),
+        (["statu"], "gpupool: GP-1005: unknown command 'statu'\n  try: gpupool ps\n"),
         (["xyzzy"], "gpupool: GP-1005: unknown command 'xyzzy'\n  gpupool --help lists the commands\n"),
         (["--frobnicate"], "gpupool: GP-1005: unknown option --frobnicate\n  gpupool --help\n"),
         (["p\ns"], "gpupool: GP-1005: unknown command 'p\\ns'\n  did you mean: gpupool ps\n"),
