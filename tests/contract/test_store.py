@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Conflict, PoolHeldElsewhere, StateUnusable, StoreBusy
+from gpupool.base.errors import Conflict, StateUnusable, StoreBusy
 from gpupool.server.migrate import prepare
 from gpupool.store.database import Store, Write, connect, open_store, sqlite_url
-from gpupool.store.engines import hold_alone
 from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import tenants
 
@@ -339,18 +338,3 @@ def test_a_database_that_another_program_locked_is_busy_and_works_when_it_lets_g
     with store.write() as write:
         add_tenant(write, "blue")
     assert names(store) == ["blue"]
-
-
-def test_a_second_server_of_one_postgresql_database_is_refused_until_the_first_is_gone(postgres_url: str) -> None:
-    first, second = connect(postgres_url), connect(postgres_url)
-    try:
-        held = hold_alone(first)
-        assert held is not None
-        with pytest.raises(PoolHeldElsewhere, match="another server holds the database"):
-            hold_alone(second)
-        held.close()
-        first.dispose()
-        assert hold_alone(second) is not None
-    finally:
-        first.dispose()
-        second.dispose()

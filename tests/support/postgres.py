@@ -98,9 +98,10 @@ def find_bindir(candidates: Iterator[Path] | None = None) -> Path:
 
 
 @contextmanager
-def running_postgres(base_dir: Path, bindir: Path | None = None) -> Iterator[str]:
+def running_postgres(base_dir: Path, bindir: Path | None = None, *, tcp_port: int | None = None) -> Iterator[str]:
     """Run one server inside `base_dir` and yield the URL of its `postgres` database; stop it on leaving.
 
+    With `tcp_port` it also listens there on every address, and trusts whoever is on a network of this machine's own.
     `base_dir` must exist and be reachable by an unprivileged account when we are root. The server also stops
     when the thread that called this dies, by kill -9 too. Durability is off: the data does not outlive the
     block. Blocks for about a second to create the cluster. Raises NoPostgresError with its words.
@@ -109,8 +110,11 @@ def running_postgres(base_dir: Path, bindir: Path | None = None) -> Iterator[str
     home = _private_directory(base_dir, account)
     programs = _reachable_programs(bindir or find_bindir(), home, account)
     _create_cluster(programs, home, account)
-    url = _url(home)
-    server = _spawn_server(programs, home, account)
+    url = _url(home, tcp_port)
+    if tcp_port is not None:
+        with (home / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet trust\n")
+    server = _spawn_server(programs, home, account, tcp_port)
     try:
         _await_answer(server, url, home)
         yield url
@@ -262,9 +266,9 @@ def _create_cluster(programs: Path, home: Path, account: Account) -> None:
         raise NoPostgresError(f"initdb exited with {made.returncode}:\n{made.stdout}{made.stderr}")
 
 
-def _spawn_server(programs: Path, home: Path, account: Account) -> subprocess.Popen[bytes]:
+def _spawn_server(programs: Path, home: Path, account: Account, tcp_port: int | None = None) -> subprocess.Popen[bytes]:
     settings = {
-        "listen_addresses": "",
+        "listen_addresses": "" if tcp_port is None else "*",
         "unix_socket_directories": str(home),
         "unix_socket_permissions": "0700",
         "fsync": "off",
@@ -272,6 +276,8 @@ def _spawn_server(programs: Path, home: Path, account: Account) -> subprocess.Po
         "full_page_writes": "off",
         "shared_buffers": "32MB",
     }
+    if tcp_port is not None:
+        settings["port"] = str(tcp_port)
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
     with (home / "log").open("wb") as log:
         return subprocess.Popen(
@@ -305,6 +311,6 @@ def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
         connection.execute(statement)
 
 
-def _url(home: Path) -> str:
-    url = URL.create("postgresql+psycopg", username=USER, database="postgres", query={"host": str(home)})
+def _url(home: Path, port: int | None = None) -> str:
+    url = URL.create("postgresql+psycopg", username=USER, port=port, database="postgres", query={"host": str(home)})
     return url.render_as_string(hide_password=False)

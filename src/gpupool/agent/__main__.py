@@ -83,7 +83,7 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         fence_reaction=options.fence_reaction,
         labels=labels_of(options.label, tuple(probes)),
     )
-    return Agent(config, paths, lambda: Api(settings), probes, fault=fault_from(environ))
+    return Agent(config, paths, lambda: Api(settings, follow=False), probes, fault=fault_from(environ))
 
 
 def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:

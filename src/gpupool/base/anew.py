@@ -24,16 +24,20 @@ _ONCE: Final = frozenset({"--ready-fd"})
 log = logging.getLogger(__name__)
 
 
-def begin_anew(why: str) -> NoReturn:
-    """Execute this program again; end the process where that has been done too often. From any thread."""
+def begin_anew(why: str, *, counted: bool = True) -> NoReturn:
+    """Execute this program again; end the process where that has been done too often. From any thread.
+
+    Beginning anew without a failure is not `counted`.
+    """
     earlier = recent(os.environ, time.time())
-    if len(earlier) >= MOST_TIMES:
+    if counted and len(earlier) >= MOST_TIMES:
         log.critical("%s failed %d times within %.0f s: the process ends", why, len(earlier) + 1, WINDOW_SECONDS)
         os._exit(os.EX_SOFTWARE)
     log.critical("%s cannot go on: the process begins anew", why)
+    now = (time.time(),) if counted else ()
     for handler in logging.getLogger().handlers:
         handler.flush()
-    environ = {**os.environ, VARIABLE: ",".join(f"{at:.0f}" for at in (*earlier, time.time()))}
+    environ = {**os.environ, VARIABLE: ",".join(f"{at:.0f}" for at in (*earlier, *now))}
     os.execve(sys.executable, words_again(sys.orig_argv), environ)
 
 

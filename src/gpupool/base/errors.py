@@ -330,6 +330,12 @@ class PoolHeldElsewhere(Conflict):
     code, title = "GP-4006", "Another server holds the pool's database"
 
 
+class Deposed(Conflict):
+    """Another server has become the one that may write."""
+
+    code, title = "GP-4007", "Another server leads this pool"
+
+
 class Unavailable(GpupoolError):
     code, title, exit_code = "GP-5000", "Unavailable", 7
 
@@ -396,6 +402,18 @@ class TooManyRequests(Unavailable):
 
 class BackupUnusable(Unavailable):
     code, title = "GP-5024", "Not a backup that can be restored"
+
+
+class Standby(Unavailable):
+    """This server does not lead; nothing was done. `details` has the `leader`'s address, where one is known."""
+
+    code, title = "GP-5035", "This server does not lead"
+
+
+class LeaseExpired(Unavailable):
+    """The lease ended while a request was carried out: its effect is unknown, as if the answer had been lost."""
+
+    code, title = "GP-5036", "The leader's lease expired before it answered"
 
 
 class CudaRefused(GpupoolError):

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import BadOption, DiskFull, NotAllowed, PoolLost, PoolNotRunning
+from gpupool.base.errors import BadOption, DiskFull, NotAllowed, PoolLost, PoolNotRunning, Standby
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context, say
 from gpupool.cli.host_process import purge
@@ -41,6 +41,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
         pool = api.request("GET", "pool")
     except PoolNotRunning:
         return _without_server(state_dir, options)
+    except Standby as error:
+        return _standby(state_dir, options, error)
     check_may_stop(int(pool["pid"]))
     jobs = list(every(api, "jobs", {"live": True}))
     plan = [f"end {job['name']} of {job['tenant']} ({job['state']}, {job['share']})" for job in jobs]
@@ -63,6 +65,15 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if late:
         sys.stdout.write("some jobs were still ending; gpupool up  takes them back\n")
     return late
+
+
+def _standby(state_dir: str, options: argparse.Namespace, error: Standby) -> int:
+    """Stop a server that does not lead: no job is its own, and the database is the leader's."""
+    if "pid" not in error.details:
+        raise error
+    stop_server({"pid": error.details["pid"]})
+    sys.stdout.write("the standby has stopped; the leader and all jobs go on\n")
+    return _purge(state_dir) if options.purge else 0
 
 
 def _without_server(state_dir: str, options: argparse.Namespace) -> int:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if api.local:
         raise BadOption("a pool on this machine knows you without a login", hint="gpupool whoami")
     session = api.request("POST", "/login", {"token": read_token(options.token_file)})
-    save(file, {"url": str(api.endpoint), "token": session["token"], "user": session["user"], "ca_file": ca_file})
+    save(file, {"url": api.addresses, "token": session["token"], "user": session["user"], "ca_file": ca_file})
     until = instant(session["expires_ns"])
     sys.stdout.write(f"logged in at {api.endpoint} as {session['user']} of {session['tenant']} until {until}\n")
     return 0

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpupool import __version__
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import StateUnusable
 from gpupool.cli.context import Context, say
@@ -56,6 +57,11 @@ def register(parser: Parser) -> None:
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain for --listen")
     parser.add_argument("--tls-key", metavar="FILE", help="its private key")
     parser.add_argument("--store", metavar="URL", help="a PostgreSQL database instead of SQLite in the state directory")
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="one of two servers on a PostgreSQL database: waits while the other leads; has no cards of its own",
+    )
     parser.add_argument("--node-name", metavar="NAME", help="what this machine is called (default: node-1)")
     parser.add_argument(
         "--label",
@@ -100,6 +106,7 @@ def host_words(options: argparse.Namespace) -> list[str]:
         words += ["--label", label]
     for limit in options.job_limit:
         words += ["--job-limit", limit]
+    words += ["--standby"] if options.standby else []
     return [*words, "--insecure-http"] if options.insecure_http else words
 
 
@@ -160,6 +167,10 @@ def open_log(state_dir: str) -> Any:
 
 
 def _welcome(state_dir: str, said: dict[str, Any], context: Context, *, detached: bool) -> None:
+    if said.get("standby"):
+        sys.stdout.write(f"gpupool {__version__} is a standby (pid {said['pid']}); the leader is {said['leader']}\n")
+        sys.stdout.flush()
+        return
     with Api(ClientSettings(state_dir=state_dir)) as api:
         pool = api.request("GET", "pool")
         cards, more = first(api, "devices", {}, 1000)

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812  # the class below socket.socket; `socket` imports enum
 
 from gpupool import __version__
-from gpupool.base.errors import BadInput, GpupoolError, NotAllowed, PoolLost, PoolNotRunning, from_code
+from gpupool.base.errors import (
+    BadInput,
+    GpupoolError,
+    LeaseExpired,
+    NotAllowed,
+    PoolLost,
+    PoolNotRunning,
+    Standby,
+    from_code,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from socket import socket as TcpSocket  # noqa: N812
     from typing import Any
 
@@ -28,6 +38,10 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 QUIET_SECONDS = 45.0
 """A stream sends a blank line every 15 s; three of them missing means the pool is gone."""
+TAKEOVER_SECONDS = 15.0
+"""So long a leader is looked for among several servers: three takeovers."""
+SEARCH_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.2, 1.0, 2.0
+"""Between two rounds of looking; for one look; and how long a server may be silent before the others are asked."""
 _MAX_LINE = 1 << 20
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:,")
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -79,15 +93,19 @@ def endpoints(settings: ClientSettings) -> list[Endpoint]:
     if settings.state_dir is not None:
         return [Endpoint(path=os.path.join(settings.state_dir, "gpupool.sock"))]
     if settings.url:
-        return [Endpoint(url=settings.url, token=settings.token, ca_file=settings.ca_file)]
+        return _servers(settings.url, settings.token, settings.ca_file)
     saved = saved_login(settings)
     if saved:
-        ca_file = settings.ca_file or saved.get("ca_file")
-        return [Endpoint(url=saved["url"], token=settings.token or saved["token"], ca_file=ca_file)]
+        return _servers(saved["url"], settings.token or saved["token"], settings.ca_file or saved.get("ca_file"))
     from gpupool.base.client_settings import SYSTEM_SOCKET_TEXT
 
     own = os.path.join(settings.own_state_dir, "gpupool.sock")
     return [Endpoint(path=own, implied=True), Endpoint(path=SYSTEM_SOCKET_TEXT, implied=True)]
+
+
+def _servers(urls: str, token: str | None, ca_file: str | None) -> list[Endpoint]:
+    """The servers of one pool, by one address or several with commas between them."""
+    return [Endpoint(url=url.strip(), token=token, ca_file=ca_file) for url in urls.split(",")]
 
 
 def saved_login(settings: ClientSettings) -> dict[str, Any] | None:
@@ -107,11 +125,17 @@ def saved_login(settings: ClientSettings) -> dict[str, Any] | None:
 
 
 class Api:
-    """Requests to one pool over a connection that is kept; `str(api.endpoint)` says which pool it is."""
+    """Requests to one pool over a connection that is kept; `str(api.endpoint)` says which pool it is.
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self.settings = settings
+    Where several servers are given, the leader is found unseen; with `follow=False` a request that another server may
+    have to answer raises first, for a caller that must begin anew with a new leader.
+    """
+
+    def __init__(self, settings: ClientSettings, *, follow: bool = True) -> None:
+        self.settings, self._follow = settings, follow
         self._candidates = endpoints(settings)
+        self._several = len(self._candidates) > 1 and not self._candidates[0].implied
+        """Servers of one pool, of which one leads; else places where a pool may be."""
         self._connection: _Connection | None = None
         self.etag: str | None = None
         """The generation that the last answer named; goes into `if_match` of the write that builds on it."""
@@ -119,6 +143,15 @@ class Api:
     @property
     def endpoint(self) -> Endpoint:
         return self._candidates[0]
+
+    @property
+    def _follows(self) -> bool:
+        return self._follow or not self._several
+
+    @property
+    def addresses(self) -> str:
+        """Every server of the pool, as GPUPOOL_URL takes them."""
+        return ",".join(sorted(map(str, self._candidates)) if self._several else [str(self.endpoint)])
 
     @property
     def local(self) -> bool:
@@ -152,7 +185,20 @@ class Api:
         head, payload = self._message(method, path, body, query, idempotency_key)
         if if_match is not None:
             head.append(f"If-Match: {if_match}")
-        again = method in _SAFE_METHODS or whole_state or idempotency_key is not None
+        again = self._follows and (method in _SAFE_METHODS or whole_state or idempotency_key is not None)
+        search = _Search(self)
+        while True:
+            try:
+                return self._exchange(method, head, payload, again, timeout)
+            except (PoolNotRunning, Standby) as error:
+                search.next(error)  # nothing was done there
+            except LeaseExpired as error:
+                if not again:
+                    self.turn()
+                    raise
+                search.next(error)
+
+    def _exchange(self, method: str, head: list[str], payload: bytes, again: bool, timeout: float | None) -> Any:
         while True:
             connection = self._connected()
             try:
@@ -183,6 +229,15 @@ class Api:
         Ends when the pool ends the answer. Raises PoolLost when it breaks off or goes quiet.
         """
         head, payload = self._message(method, path, None, query, None)
+        search = _Search(self)
+        while True:
+            try:
+                yield from self._stream(method, head, payload)
+                return
+            except (PoolNotRunning, Standby) as error:
+                search.next(error)
+
+    def _stream(self, method: str, head: list[str], payload: bytes) -> Iterator[dict[str, Any]]:
         connection = self._connect()
         try:
             connection.settimeout(QUIET_SECONDS)
@@ -203,7 +258,7 @@ class Api:
 
     def another(self) -> Api:
         """A second one to the very same pool, for another thread."""
-        twin = Api(self.settings)
+        twin = Api(self.settings, follow=self._follow)
         twin._candidates = list(self._candidates)
         return twin
 
@@ -243,33 +298,96 @@ class Api:
 
     def _connect(self) -> _Connection:
         missing: GpupoolError | None = None
-        for candidate in self._candidates:
+        for candidate in list(self._candidates):
             try:
                 connection = _Connection(candidate)
             except PoolNotRunning as error:
                 missing = missing or error
                 continue
-            self._candidates = [candidate]
+            if self._several:
+                moved = candidate is not self._candidates[0]
+                self._candidates.remove(candidate)
+                self._candidates.insert(0, candidate)
+                connection.quiet = self._check_leads
+                if moved and not self._follow:
+                    connection.close()
+                    raise self._lost("it is another server's turn")
+            else:
+                self._candidates = [candidate]
             return connection
         assert missing is not None
-        if len(self._candidates) > 1:
+        if len(self._candidates) > 1 and not self._several:
             raise PoolNotRunning("no pool is running here", hint="start one: gpupool up")
         raise missing
+
+    def turn(self) -> None:
+        """Begin with another server the next time."""
+        self.close()
+        self._candidates.append(self._candidates.pop(0))
+
+    def _check_leads(self) -> None:
+        """Called while an answer is awaited: give the server up once another leads, as it may be stopped or cut off."""
+        for other in self._candidates[1:]:
+            if _leads(other):
+                self._candidates.remove(other)
+                self._candidates.insert(0, other)
+                raise _BrokenError(f"{other} leads now")
 
     def _lost(self, why: str) -> PoolLost:
         return PoolLost(f"the pool at {self.endpoint} stopped answering: {why}", hint="look at it with: gpupool doctor")
 
 
+class _Search:
+    """Looking for the leader among several servers, for as long as a takeover may take."""
+
+    def __init__(self, api: Api) -> None:
+        self._api, self._tried = api, 0
+        self._until: float | None = None
+
+    def next(self, error: GpupoolError) -> None:
+        """Turn to the next server, with a pause after each round. Raises `error` when the time is over."""
+        servers = len(self._api._candidates)
+        if not self._api._several:
+            raise error
+        self._until = self._until or time.monotonic() + TAKEOVER_SECONDS
+        self._api.turn()
+        if not self._api._follows or time.monotonic() >= self._until:
+            raise error
+        self._tried += 1
+        if self._tried % servers == 0 or isinstance(error, PoolNotRunning):
+            time.sleep(SEARCH_SECONDS)
+
+
+def _leads(endpoint: Endpoint) -> bool:
+    try:
+        connection = _Connection(endpoint, QUICK_SECONDS)
+    except GpupoolError:
+        return False
+    try:
+        connection.settimeout(QUICK_SECONDS)
+        connection.send(["GET", "/healthz"], b"")
+        _, _, data = connection.answer("GET")
+        return b'"leader"' in data and json.loads(data).get("role") == "leader"
+    except (_BrokenError, OSError, ValueError):
+        return False
+    finally:
+        connection.close()
+
+
 class _Connection:
     """One socket, and a reader of HTTP/1.1 answers on it."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, seconds: float = CONNECT_SECONDS) -> None:
         self.endpoint = endpoint
+        self.quiet: Callable[[], None] | None = None
+        """Called each few seconds while nothing comes."""
+        self._seconds = ANSWER_SECONDS
         self._buffer = bytearray()
-        self._socket = _open_unix(endpoint) if endpoint.path is not None else _open_tcp(endpoint)
+        self._socket = _open_unix(endpoint) if endpoint.path is not None else _open_tcp(endpoint, seconds)
 
     def settimeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
+        self._seconds = seconds
+        self._socket.settimeout(seconds if self.quiet is None else min(seconds, LOOK_SECONDS))
 
     def send(self, lines: list[str], payload: bytes) -> None:
         host = self.endpoint.host or "gpupool"
@@ -366,12 +484,17 @@ class _Connection:
         self._buffer += data
 
     def _receive(self) -> bytes:
-        try:
-            return self._socket.recv(1 << 16)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise _BrokenError(_text(error)) from None
+        waited = 0.0
+        while True:
+            try:
+                return self._socket.recv(1 << 16)
+            except TimeoutError:
+                waited += LOOK_SECONDS
+                if self.quiet is None or waited >= self._seconds:
+                    raise
+                self.quiet()
+            except OSError as error:
+                raise _BrokenError(_text(error)) from None
 
 
 def _open_unix(endpoint: Endpoint) -> Socket:
@@ -408,11 +531,11 @@ def _nobody(endpoint: Endpoint) -> PoolNotRunning:
     return PoolNotRunning(f"no pool is running at {directory}", hint=f"start one: gpupool up{where}")
 
 
-def _open_tcp(endpoint: Endpoint) -> Socket:
+def _open_tcp(endpoint: Endpoint, seconds: float) -> Socket:
     import socket
 
     try:
-        made = socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS)
+        made = socket.create_connection((endpoint.host, endpoint.port), seconds)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         raise PoolNotRunning(

@@ -62,6 +62,10 @@ class Cards:
         return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
 
 
+#: Of a server whose agents run apart.
+NO_CARDS = Cards({}, (), simulated=False)
+
+
 def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
     """The simulated machines the pool was made with, else this machine's. Raises BadMachine where there are none.
 

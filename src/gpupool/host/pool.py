@@ -19,37 +19,26 @@ import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
 from gpupool.allocations.overdue import LOOK_SECONDS
-from gpupool.base.anew import recent
 from gpupool.base.clock import wall_ns
-from gpupool.base.errors import GpupoolError, Internal, StoreCorrupt, WrongState
+from gpupool.base.errors import GpupoolError, Internal, PoolHeldElsewhere, WrongState
 from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
 from gpupool.base.supervised import supervised_task
 from gpupool.fleet.tables import nodes
+from gpupool.host import standby
 from gpupool.host.callers import per_caller
-from gpupool.host.cards import Cards, find_cards
+from gpupool.host.cards import NO_CARDS, Cards, find_cards
 from gpupool.host.guarding import guard_files
-from gpupool.host.logs import LocalLogs
+from gpupool.host.leading import LeaseKeeper
+from gpupool.host.opening import open_pool
 from gpupool.host.options import Options
-from gpupool.host.pending import limits_from
-from gpupool.host.preemption import rules_from
 from gpupool.host.state import LAYOUT, Marker, StateDir
-from gpupool.model.job_limits import parse_job_limits
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
-from gpupool.server.checks import restarts_check, space_check
-from gpupool.server.compose import compose
 from gpupool.server.config import ServerConfig, Services
 from gpupool.server.connections import ConnectionLimits, Connections, allow_descriptors
 from gpupool.server.listeners import Bound, Listener, UnixListener, parse_listen
-from gpupool.server.migrate import prepare
 from gpupool.server.serving import serve
-from gpupool.store import counters
-from gpupool.store.database import connect, open_store, sqlite_url
-from gpupool.store.engines import hold_alone
-from gpupool.store.failures import store_errors
-from gpupool.store.faults import fault_from, sync_from
-from gpupool.tenancy.peer_limits import own_limits
 
 logger = logging.getLogger("gpupool")
 
@@ -108,18 +97,48 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     marker = marker_for(state.open(), options)
-    cards = find_cards(marker, state.paths)
+    standby.check_allowed(marker)
+    marker = standby.of_stored_pool(marker)
+    cards = NO_CARDS if marker.standby else find_cards(marker, state.paths)
     listeners = _listeners(state.paths, marker)
     state.write(marker)
-    services = _open(state.paths, marker)
-    if not marker.begun:
-        marker = replace(marker, begun=True)
+    opened = await _lead(state, marker, listeners, stop, readiness)
+    if opened is None:
+        return
+    services, keeper = opened
+    known = standby.of_stored_pool(replace(marker, begun=True))
+    if known != marker:
+        marker = known
         state.write(marker)
     try:
         await _live(services, cards, listeners, state, marker, options, stop, readiness)
     finally:
         services.allocations.close()
+        if keeper is not None:
+            await asyncio.to_thread(keeper.close)
         services.store.close()
+
+
+async def _lead(
+    state: StateDir, marker: Marker, listeners: Sequence[Listener], stop: asyncio.Event, readiness: Readiness
+) -> tuple[Services, LeaseKeeper | None] | None:
+    """The opened pool, once this server may lead; None where it was told to stop before."""
+
+    def waits(bound: Sequence[Bound], view: standby.View) -> None:
+        leader = None if view.leader is None else view.leader.address
+        listening = [one.address for one in bound]
+        readiness.tell({"ready": True, "standby": True, "pid": os.getpid(), "listening": listening, "leader": leader})
+
+    while True:
+        if marker.standby and marker.store is not None:
+            await standby.stand_by(marker.store, listeners, stop, waits)
+            if stop.is_set():
+                return None
+        try:
+            return await asyncio.to_thread(open_pool, state, marker)
+        except PoolHeldElsewhere:
+            if not marker.standby:
+                raise  # another server was quicker: a standby goes on waiting
 
 
 def marker_for(known: Marker | None, options: Options) -> Marker:
@@ -141,6 +160,7 @@ def marker_for(known: Marker | None, options: Options) -> Marker:
         **_doors(known, options),
         labels=options.label or known.labels,
         job_limits=options.job_limit or known.job_limits,
+        standby=options.standby or known.standby,
         pid=os.getpid(),
     )
 
@@ -177,59 +197,6 @@ def _listeners(paths: PoolPaths, marker: Marker) -> list[Listener]:
     return listeners
 
 
-def _open(paths: PoolPaths, marker: Marker) -> Services:
-    """The store, prepared and taken, with the rooms on it."""
-    url = marker.store or sqlite_url(paths.database)
-    if marker.begun and marker.store is None and not paths.database.exists():
-        raise StoreCorrupt(
-            f"{paths.database} is missing: the jobs and the books of this pool were in it",
-            hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
-        )
-    # The database holds environments of jobs; SQLite gives the files beside it the rights of this one.
-    mask = os.umask(0o077)
-    sync = sync_from(os.environ)
-    engine = connect(url, sync=sync)
-    try:
-        with store_errors():
-            alone = hold_alone(engine)
-        prepare(engine, wall_ns(), marker.pool_id)
-        if marker.store is None and recent(os.environ, wall_ns() / 1e9):
-            _write_log_anew(engine)
-    finally:
-        os.umask(mask)
-    counters.watch_writes(engine, counters.writes)
-    store = open_store(engine, f"{os.getpid()}-{new_id('s')}", fault=fault_from(os.environ), sync=sync)
-    store.alone = alone
-    store.keep_reserve()
-    limits = parse_job_limits(marker.job_limits)
-    if os.geteuid() != 0:
-        limits = limits.within(own_limits())
-    services = compose(
-        store,
-        owner_uid=os.getuid(),
-        logs=LocalLogs(paths.jobs),
-        rules=rules_from(os.environ),
-        job_limits=limits,
-        pending_limits=limits_from(os.environ),
-    )
-    services.checks.add("space", space_check(paths.root))
-    services.checks.add("server", restarts_check(wall_ns() / 1e9))
-    services.tenancy.bootstrap()
-    services.fleet.begin()
-    services.allocations.start()
-    return services
-
-
-def _write_log_anew(engine: sa.Engine) -> None:
-    """Write what the log holds into the database and flush that.
-
-    Where the process before failed to flush the log, the kernel may call pages of it clean that are not on disk. They
-    can be read, but no later flush writes them. Raises the failure of a disk that still does not flush.
-    """
-    with store_errors(), engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 async def _live(
     services: Services,
     cards: Cards,
@@ -248,7 +215,7 @@ async def _live(
         per_caller=per_caller(os.environ),
     )
     app = create_app(config, services)
-    agent = cards.agent(marker.pool_id, state.paths) if options.agent else None
+    agent = cards.agent(marker.pool_id, state.paths) if options.agent and not marker.standby else None
     tasks: set[asyncio.Task[None]] = set()
 
     def listening(bound: Sequence[Bound]) -> None:

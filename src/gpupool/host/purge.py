@@ -12,6 +12,7 @@ from gpupool.host.state import StateDir, read_marker, remove
 from gpupool.server.schema import metadata
 from gpupool.store.database import connect
 from gpupool.store.failures import store_errors
+from gpupool.store.leadership import find_leader
 
 
 def purge(options: Options) -> int:
@@ -45,17 +46,26 @@ def _purge(state: StateDir) -> list[str]:
     except PoolCopied as copied:  # its jobs, its cgroups and its database elsewhere are the original's
         return [f"a copy of {copied.details['original']}: no job was ended", *remove(state.paths)]
     ended = end_every_job(state.paths, known.pool_id)
+    lines = [f"{ended} jobs ended"] if ended else []
     if known.store is not None:
-        _erase(known.store)
-    return [*([f"{ended} jobs ended"] if ended else []), *remove(state.paths)]
+        assert state.instance is not None
+        lines += _erase(known.store, state.instance.nonce)
+    return [*lines, *remove(state.paths)]
 
 
-def _erase(url: str) -> None:
-    """Drop the pool's tables from a database outside the state directory, and nothing else in it."""
+def _erase(url: str, instance: str) -> list[str]:
+    """Drop the pool's tables from a database outside the state directory, and nothing else in it.
+
+    One that another server leads is left as it is; what is said of that.
+    """
     engine = connect(url)
     try:
         with store_errors(), engine.begin() as connection:
+            found = find_leader(connection)
+            if found is not None and found.left_seconds > 0 and found.instance != instance:
+                return [f"the database is left as it is: {found.address} leads there"]
             metadata.drop_all(connection)
             connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version")
+        return []
     finally:
         engine.dispose()

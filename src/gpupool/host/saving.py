@@ -64,7 +64,7 @@ def _save(paths: PoolPaths, target: Path) -> str:
         if marker.store is None:
             _copy_file(paths.database, made)
         else:
-            _copy_rows(marker.store, sqlite_url(made), marker.pool_id)
+            copy_rows(marker.store, sqlite_url(made), marker.pool_id)
         _describe(made, marker)
         os.replace(made, target)
     size = target.stat().st_size
@@ -94,7 +94,7 @@ def _restore(source: Path, options: Options) -> str:
         raise StateUnusable(f"{options.state_dir} is not empty", hint="name a new one with --state-dir")
     try:
         state.open()
-        made = replace(marker, store=options.store, begun=True, pid=None)
+        made = replace(marker, store=options.store, begun=True, standby=False, pid=None)
         with tempfile.TemporaryDirectory(prefix="gpupool-restore-") as folder:
             copy = Path(folder) / "copy.db"
             _copy_file(database, copy)
@@ -102,7 +102,7 @@ def _restore(source: Path, options: Options) -> str:
             if made.store is None:
                 _copy_file(copy, state.paths.database)
             else:
-                _copy_rows(sqlite_url(copy), made.store, made.pool_id)
+                copy_rows(sqlite_url(copy), made.store, made.pool_id)
         state.write(made)
     finally:
         state.close()
@@ -148,7 +148,7 @@ def _copy_file(source: Path, target: Path) -> None:
         connection.close()
 
 
-def _copy_rows(source: str, target: str, pool_id: str) -> None:
+def copy_rows(source: str, target: str, pool_id: str) -> None:
     """Every row of every table, from one database to an empty one of this version."""
     reading, writing = connect(source), connect(target)
     try:

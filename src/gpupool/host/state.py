@@ -44,6 +44,8 @@ class Marker:
     """Of its nodes, as they were given: `rack=r1`, `sim-1:rack=r2`."""
     job_limits: tuple[str, ...] = ()
     """What jobs may have of their nodes beside cards, as it was given: `nofile=1024:65536`."""
+    standby: bool = False
+    """One of two servers on a PostgreSQL database: it waits while another leads, and has no agent of its own."""
     pid: int | None = None
     begun: bool = False
     """The database was there once: one that is missing is a loss, never a fresh start."""

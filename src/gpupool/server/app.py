@@ -1,8 +1,9 @@
 """The web application: every room's routes behind the same layers.
 
-From the outside in: `Measured` (counts), `Answers` (problems, version), `Acknowledge` (what is told is on disk),
-`Authentication`, `InFlight` (so many at a time), `Bodies` (size, text), `Once` (idempotency keys), then FastAPI. A
-stranger's request is refused before its body is read and before its route is looked for.
+From the outside in: `Measured` (counts), `Answers` (problems, version), `Leading` (this server's lease holds),
+`Acknowledge` (what is told is on disk), `Authentication`, `InFlight` (so many at a time), `Bodies` (size, text), `Once`
+(idempotency keys), then FastAPI. A stranger's request is refused before its body is read and before its route is looked
+for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from gpupool.server.auth import Authentication, Brake
 from gpupool.server.bodies import Bodies
 from gpupool.server.config import ServerConfig, Services
 from gpupool.server.in_flight import InFlight
+from gpupool.server.leading import Leading
 from gpupool.server.measured import Measured
 from gpupool.server.metrics import router as metrics_router
 from gpupool.server.once import Once
@@ -80,6 +82,7 @@ def create_app(config: ServerConfig, services: Services) -> FastAPI:
     app.add_middleware(InFlight, most=config.per_caller)
     app.add_middleware(Authentication, tenancy=services.tenancy, brake=app.state.brake)
     app.add_middleware(Acknowledge, durability=services.store.durability)
+    app.add_middleware(Leading, leading=services.store.leading)
     app.add_middleware(problems.Answers)
     app.add_middleware(Measured)
     return app

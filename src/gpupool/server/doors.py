@@ -36,6 +36,8 @@ class HealthOut(Wire):
 
     ready: bool
     version: str
+    role: Literal["alone", "leader", "standby"] = Field("alone", description="of several servers on one database")
+    leader: str | None = Field(None, description="where the leader is, by a standby")
     well: bool = True
     failing: list[str] = Field(default_factory=list, description="names of the checks that fail now")
 
@@ -58,7 +60,8 @@ def healthz(request: Request, response: Response) -> HealthOut:
     checks: Checks = request.app.state.checks
     failing = checks.failing()
     response.status_code = 503 if failing else 200
-    return HealthOut(ready=is_ready(request), version=__version__, well=not failing, failing=failing)
+    role: Literal["alone", "leader"] = "alone" if request.app.state.store.leading is None else "leader"
+    return HealthOut(ready=is_ready(request), version=__version__, role=role, well=not failing, failing=failing)
 
 
 @open_router.post("/login")
@@ -79,6 +82,7 @@ def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Per
     config: ServerConfig = request.app.state.config
     allocations: Allocations = request.app.state.allocations
     fault = allocations.placer.planner.fault
+    leading = request.app.state.store.leading
     with request.app.state.store.read() as connection:
         counts = _counts(connection)
     return PoolOut(
@@ -90,6 +94,9 @@ def get_pool(request: Request, _caller: Annotated[Principal, Depends(require(Per
         listeners=list(config.listeners),
         started_ns=config.started_ns,
         ledger_ahead_seconds=round(request.app.state.store.clock.ahead_ns() / 1e9, 3),
+        role="alone" if leading is None else "leader",
+        leader_number=None if leading is None else leading.number,
+        lease_age_seconds=None if leading is None else round(leading.age_seconds() or 0.0, 3),
         policy=allocations.mirror.policy,
         policy_fault=None if fault is None else f"{fault.sentence}: {fault.error}",
         **counts,

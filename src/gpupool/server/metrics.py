@@ -42,6 +42,7 @@ from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store import counters
 from gpupool.store.database import Store
+from gpupool.store.leadership import Leadership
 from gpupool.store.tables import pool
 from gpupool.tenancy.access import require
 from gpupool.tenancy.tables import tenants
@@ -143,6 +144,7 @@ class PoolMetrics(Collector):
         yield GaugeMetricFamily(
             "gpupool_ledger_ahead_seconds", "How far the ledger's clock is ahead of the wall clock.", ahead
         )
+        yield from _lease(self._store.leading)
         yield _histogram("gpupool_store_write_seconds", "Time of transactions that wrote.", (), counters.writes)
 
     def _cards(self, connection: sa.Connection) -> Iterator[Metric]:
@@ -232,6 +234,16 @@ class HealthMetrics(Collector):
             for one in ("ok", "warn", "fail"):
                 state.add_metric([name, one], one == found.state)
         yield state
+
+
+def _lease(leading: Leadership | None) -> Iterator[Metric]:
+    """Absent where there is one server by nature (SQLite); a standby answers no scrape."""
+    age = None if leading is None else leading.age_seconds()
+    if leading is None or age is None:
+        return
+    text = "Takeovers of the pool by a server so far: the number of the one that leads."
+    yield GaugeMetricFamily("gpupool_leader_number", text, leading.number)
+    yield GaugeMetricFamily("gpupool_lease_age_seconds", "Since the leader's lease was renewed.", age)
 
 
 def _capacity(capacity: CapacityOut) -> Iterator[Metric]:

@@ -18,13 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Conflict, DiskFull, StoreBusy
+from gpupool.base.errors import Deposed, DiskFull, StoreBusy
 from gpupool.store import replay
 from gpupool.store.durability import Durability, SqliteLog
 from gpupool.store.engines import BUSY_SECONDS, anchored, connect, copy_database, sqlite_url
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import Fault, no_fault
 from gpupool.store.hub import Hub
+from gpupool.store.leadership import Leadership
 from gpupool.store.reserve import Reserve
 from gpupool.store.tables import events, pool
 
@@ -119,29 +120,32 @@ class Store:
         self.durability = Durability(None if self._anchor is None else SqliteLog(Path(engine.url.database or "")))
         sa.event.listen(engine, "engine_disposed", self._end)
         self.reserve: Reserve | None = None
-        self.alone: sa.Connection | None = None
-        """What holds the database for this server alone; closed with the store."""
+        self.leading: Leadership | None = None
+        """The lease of this server on PostgreSQL; None on SQLite, where it is alone."""
         self._busy_seconds, self._fault = busy_seconds, fault
         self._lock = threading.Lock()
         self._writer = 0
         self._holder = ""
 
-    def take(self, holder: str) -> None:
-        """Become the server that may write; the one before is refused from here on."""
+    def take(self, holder: str, leading: Leadership | None = None) -> None:
+        """Become the server that may write; the one before is refused from here on.
+
+        With a lease to lead, that is taken in the same transaction. Raises PoolHeldElsewhere.
+        """
         with self._lock, store_errors(), self.engine.connect() as connection:
+            if leading is not None:
+                leading.claim(connection)
             last_ns, now_ns = _begin_write(connection).ledger_ns, self.clock.now_ns()
             # In one transaction with the ledger's time, so that a server killed here passes over nothing twice.
             replay.pass_over(connection, now_ns - last_ns)
             connection.execute(pool.update().values(holder=holder, ledger_ns=max(now_ns, last_ns)))
             with self.durability.committing():
                 connection.commit()
-            self._holder = holder
+            self._holder, self.leading = holder, leading
         self.durability.wait(self._busy_seconds)
 
     def close(self) -> None:
         """Flush what is left and close every connection."""
-        if self.alone is not None:
-            self.alone.close()
         self.engine.dispose()
 
     def copy_to(self, path: Path) -> None:
@@ -197,7 +201,7 @@ class Store:
             try:
                 row = _begin_write(connection)
                 if row.holder != self._holder:
-                    raise Conflict("another server has taken this pool", hint="gpupool doctor shows which one runs")
+                    raise Deposed("another server has taken this pool", hint="gpupool doctor  tells which one leads")
                 write = Write(connection, max(self.clock.now_ns(), row.ledger_ns), row.generation)
                 yield write
                 _finish(write, row.event_seq)
@@ -245,12 +249,13 @@ def open_store(
     busy_seconds: float = BUSY_SECONDS,
     fault: Fault = no_fault,
     sync: str = "group",
+    leading: Leadership | None = None,
 ) -> Store:
     """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
     with store_errors(), engine.connect() as connection:
         floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
     store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds, fault=fault, sync=sync)
-    store.take(holder)
+    store.take(holder, leading)
     return store
 
 

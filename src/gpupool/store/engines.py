@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.base.durable import sync_directory
-from gpupool.base.errors import PoolHeldElsewhere
 
 BUSY_SECONDS = 10.0
 CONNECTIONS, SPARE_CONNECTIONS = 8, 40
@@ -22,17 +23,35 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def connect(url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group") -> sa.Engine:
+#: A connection to a machine that has gone is given up after these times, not after the kernel's quarter of an hour.
+_POSTGRES: dict[str, Any] = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 5000,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
+
+
+def is_postgres(url: str | None) -> bool:
+    return url is not None and url.startswith(("postgresql://", "postgresql+"))
+
+
+def _with_driver(url: str) -> str:
+    return "postgresql+psycopg://" + url.removeprefix("postgresql://") if url.startswith("postgresql://") else url
+
+
+def connect(url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group", name: str = "gpupool") -> sa.Engine:
     """An engine on `sqlite:///PATH` or `postgresql://…`; opens nothing yet.
 
     Who waits for a lock or a connection longer than `busy_seconds` gets StoreBusy. `sync` is one of faults.SYNCS.
+    `name` is what PostgreSQL calls its sessions.
     """
-    if url.startswith("postgresql://"):
-        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
+    url = _with_driver(url)
     sizes = {"pool_size": CONNECTIONS, "max_overflow": SPARE_CONNECTIONS, "pool_timeout": busy_seconds}
     if not url.startswith("sqlite"):
-        timeout = {"options": f"-c lock_timeout={int(busy_seconds * 1000)}"}
-        return sa.create_engine(url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=timeout, **sizes)
+        given = _POSTGRES | {"options": f"-c lock_timeout={int(busy_seconds * 1000)}", "application_name": name}
+        return sa.create_engine(url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=given, **sizes)
     arguments = {"timeout": busy_seconds, "check_same_thread": False}
     engine = sa.create_engine(
         url, json_serializer=_compact_json, connect_args=arguments, poolclass=sa.QueuePool, **sizes
@@ -96,31 +115,32 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
     sync_directory(path.parent)
 
 
-#: Key of the advisory lock that the one server of a pool holds in its PostgreSQL database: "gpupool" in ASCII.
-_POOL_LOCK = 0x677075706F6F6C
-#: Seconds after which PostgreSQL gives up the session, and with it the lock, of a server whose machine is gone.
-_SILENT_SECONDS = 5
+#: Key of the advisory lock under which a PostgreSQL database is made or upgraded: "gpupool" in ASCII.
+_PREPARING = 0x677075706F6F6C
 
 
-def hold_alone(engine: sa.Engine) -> sa.Connection | None:
-    """Hold a PostgreSQL database as its one server, for as long as the connection is open; None on SQLite.
-
-    The lock ends with the session, so a killed server's is free at once. On SQLite the state directory's lock does
-    this. Raises PoolHeldElsewhere.
-    """
+@contextmanager
+def preparing_alone(engine: sa.Engine) -> Iterator[None]:
+    """Let one server at a time make or upgrade a PostgreSQL database; on SQLite the directory's lock does this."""
     if engine.dialect.name != "postgresql":
-        return None
-    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    try:
-        for setting in ("tcp_keepalives_idle", "tcp_keepalives_interval"):
-            connection.exec_driver_sql(f"SET {setting} = {_SILENT_SECONDS // 3 or 1}")
-        connection.exec_driver_sql("SET tcp_keepalives_count = 2")
-        if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(_POOL_LOCK))).scalar_one():
-            raise PoolHeldElsewhere(
-                f"another server holds the database {engine.url.render_as_string(hide_password=True)}",
-                hint="gpupool doctor  on its machine shows it;  gpupool down  there stops it",
-            )
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        yield
+        return
+    with engine.connect() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_lock(_PREPARING)))
+        connection.commit()  # the lock is the session's, and no transaction stays open meanwhile
+        try:
+            yield
+        finally:
+            connection.execute(sa.select(sa.func.pg_advisory_unlock(_PREPARING)))
+            connection.commit()
+
+
+def lease_engine(url: str, name: str) -> sa.Engine:
+    """Short statements on a connection of their own: nothing waits longer than a part of a lease."""
+    arguments = _POSTGRES | {"connect_timeout": 2, "tcp_user_timeout": 1000, "application_name": name}
+    return sa.create_engine(
+        _with_driver(url),
+        poolclass=sa.NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={**arguments, "options": "-c statement_timeout=1000"},
+    )

@@ -29,6 +29,19 @@ pool = sa.Table(
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
+leader = sa.Table(
+    "leader",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", sa.String(64), nullable=False, comment="token of the server that leads"),
+    sa.Column("instance", sa.String(64), nullable=False, comment="its state directory's identity"),
+    sa.Column("number", sa.BigInteger, nullable=False, comment="grows with each takeover"),
+    sa.Column("expires_us", sa.BigInteger, nullable=False, comment="by the database's clock; 0: given up"),
+    sa.Column("address", sa.String(255), nullable=False, comment="where its clients reach it"),
+    sa.CheckConstraint("id = 1", name="one_row"),
+)
+"""Of a PostgreSQL database; empty on SQLite, where one server holds the file. See `store.leadership`."""
+
 events = sa.Table(
     "events",
     metadata,

@@ -188,5 +188,8 @@ class PoolOut(Wire):
     jobs_pending: int
     last_event: int
     ledger_ahead_seconds: float
+    role: str = Field("alone", description="leader: of several servers on one PostgreSQL database; else alone")
+    leader_number: int | None = Field(None, description="how often a server took the pool over")
+    lease_age_seconds: float | None = Field(None, description="since the leader's lease was renewed")
     policy: str = Field("", description="the placement policy of this pool")
     policy_fault: str | None = Field(None, description="why another policy places in its stead; null: it works")
