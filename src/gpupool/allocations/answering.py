@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from gpupool.allocations.service import Allocations
 from gpupool.model.tenant import Permission, Principal
@@ -46,13 +47,16 @@ async def until(
 
 
 async def while_connected(request: Request, waiting: Awaitable[T]) -> T:
-    """The answer, unless the client goes away first: then its lease must begin to run at once."""
+    """The answer, unless the client goes away first: then its lease must begin to run at once.
+
+    Raises ClientDisconnect then, which writes nothing to the log: how often clients leave is theirs to choose.
+    """
     answer = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise asyncio.CancelledError
+            raise ClientDisconnect
         return answer.result()
     finally:
         answer.cancel()

@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 FIELDS_SHOWN = 20
+CLIENT_GONE = 499
+"""nginx's status for a request whose client closed the connection first; RFC 9110 has none."""
 # A class's status is its own or its nearest ancestor's.
 STATUS: Mapping[type[GpupoolError], int] = {
     GpupoolError: 500,
@@ -75,6 +78,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(GpupoolError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
 
 
 async def _on_error(_request: Request, error: Exception) -> Response:
@@ -98,6 +102,11 @@ async def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code < 500:
         return problem_response(errors.InvalidBody(shorten(str(error.detail)), hint="GET /openapi.json has the shapes"))
     return internal(error)
+
+
+async def _on_disconnect(_request: Request, _error: Exception) -> Response:
+    """For the log of requests alone: no client is there to read it."""
+    return Response(status_code=CLIENT_GONE)
 
 
 def invalid(found: Sequence[Mapping[str, Any]]) -> errors.InvalidBody:

@@ -1,12 +1,15 @@
 """Every public error has a status and reads as a problem; a defect tells its number and nothing else."""
 
+import asyncio
 import logging
+import threading
 from pathlib import Path
 
 import pytest
-from fastapi import Depends
+from fastapi import Depends, Request
 
 from gpupool import __version__
+from gpupool.allocations.answering import while_connected
 from gpupool.base import errors
 from gpupool.model.tenant import Permission
 from gpupool.server.problems import problem_response, shorten, status_of
@@ -33,6 +36,23 @@ def test_every_error_reads_as_a_problem_and_back(kind: type[errors.GpupoolError]
     assert response.media_type == "application/problem+json"
     assert (problem.code, problem.status, problem.numbers) == (kind.code, response.status_code, {"number": 3})
     assert type(errors.from_code(problem.code, problem.detail, problem.hint)) is kind
+
+
+def test_a_client_that_leaves_while_its_answer_waits_writes_nothing_to_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered = threading.Event()
+    with running_app(tmp_path) as pool:
+
+        @pool.app.get("/api/v1/test", dependencies=[Depends(require(Permission.READ))])
+        async def wait(request: Request) -> None:
+            entered.set()
+            await while_connected(request, asyncio.Event().wait())
+
+        with pool.client().stream("test") as exchange:
+            assert entered.wait(30)
+    assert exchange.answer().status == 499
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_defect_answers_with_a_number_that_the_log_has_and_nothing_of_its_text(
