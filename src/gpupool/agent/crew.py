@@ -13,6 +13,8 @@ from gpupool.agent.supervisor import SupervisorError
 from gpupool.agent.watch import Watch
 
 PARALLEL_STARTS = 8
+#: Seconds after an unexpected error until a job is looked at again: most shortages are over by then.
+AGAIN_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +42,20 @@ class Crew:
         self._workers.shutdown(wait=True)
 
     def submit(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
+        self._queue(self.guarded, step, held, *arguments)
+
+    def _look_soon(self, held: Held) -> None:
+        """Once for each job: what fails a second time is not worth a thread that waits for it."""
+        if not self.closing.wait(AGAIN_SECONDS):
+            self.guarded(self._look_again, held)
+
+    def _queue(self, work: Callable[..., None], *arguments: Any) -> None:
         try:
-            self._workers.submit(self.guarded, step, held, *arguments)
+            self._workers.submit(work, *arguments)
         except RuntimeError as error:
             # Closing; or no thread could be made: then the step is queued, and the next one that comes brings a thread.
             if not self.closing.is_set():
-                log.warning("job %s: a step waits for a thread: %s", held.checkpoint.job, error)
+                log.warning("a step of a job waits for a thread: %s", error)
 
     def guarded(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
         with held.lock:
@@ -68,7 +78,10 @@ class Crew:
             self._end_after(held, error)
 
     def _end_after(self, held: Held, error: Exception) -> None:
-        """What fails here as well is tried again when jobs are tended."""
+        """What fails here as well is tried again in a moment, and then when jobs are tended."""
+        if not held.again:
+            held.again = True
+            self._queue(self._look_soon, held)
         try:
             held.hang_up(self._watch)
             self._failed(held, error)

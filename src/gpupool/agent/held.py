@@ -46,6 +46,8 @@ class Held:
     """Why its fence had it ended."""
     refusal: str = ""
     """Why it cannot run here; kept so that an end that could not be finished is finished with this reason."""
+    again: bool = False
+    """It was looked at again soon after a step that failed."""
     unsized: WorkOut | None = None
     """A resize that could not be put in force yet."""
 

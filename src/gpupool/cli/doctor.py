@@ -86,6 +86,10 @@ def _no_pool(state_dir: str, error: PoolNotRunning) -> Check:
         pid = None
     if pid is None:
         return check("pool", OK, error.message, error.hint)
+    if os.path.exists(f"/proc/{pid}"):
+        return check(
+            "pool", WARN, f"its server (pid {pid}) does not answer: it starts, begins anew or ends", "try again"
+        )
     said = f"its server (pid {pid}) ended without being told to; running jobs go on, nothing new starts"
     return check("pool", FAIL, said, "gpupool up -d  takes them up again; server.log says why it ended")
 

@@ -23,7 +23,7 @@ from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal, PoolHeldElsewhere, WrongState
 from gpupool.base.ids import new_id
 from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
-from gpupool.base.supervised import supervised_task
+from gpupool.base.supervised import register, supervised_task
 from gpupool.fleet.tables import nodes
 from gpupool.host import standby
 from gpupool.host.callers import per_caller
@@ -77,6 +77,9 @@ def run(options: Options) -> int:
         readiness.fail(error)
         return error.exit_code
     except Exception as error:
+        if readiness.agent_ready:
+            logger.exception("the server failed")
+            register.end_process("server")
         readiness.fail(Internal(f"the pool could not start: {error}", hint=f"see {state.paths.server_log}"))
         raise
     finally:
