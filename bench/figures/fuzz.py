@@ -1,13 +1,18 @@
-"""Coverage-guided search for inputs that break a native parser of a tenant's bytes, five minutes for each."""
+"""Coverage-guided search for inputs that break a parser of a tenant's bytes, five minutes for each.
+
+Native parsers by libFuzzer of clang, those in Python by Atheris, which has the same options.
+"""
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from bench.rows import Row
+from tests.fuzz import python_targets, search_python
 from tests.fuzz.targets import CORPUS, TARGETS, build
 
 NAME = "fuzz"
@@ -17,9 +22,11 @@ SECONDS = 300
 def run(out: Path) -> list[Row]:
     """`BENCH_FUZZ_SECONDS` and `BENCH_FUZZ_TARGETS` choose; inputs that broke one go to `out`/fuzz-NAME-…."""
     seconds = int(os.environ.get("BENCH_FUZZ_SECONDS") or SECONDS)
-    wanted = (os.environ.get("BENCH_FUZZ_TARGETS") or " ".join(TARGETS)).split()
+    wanted = (os.environ.get("BENCH_FUZZ_TARGETS") or " ".join([*TARGETS, *python_targets.TARGETS])).split()
     command = f"BENCH_FUZZ_SECONDS={seconds} python -m bench {NAME}"
-    if shutil.which("clang") is None:
+    if not python_targets.TARGETS.keys().isdisjoint(wanted):
+        search_python.load_atheris()
+    if not TARGETS.keys().isdisjoint(wanted) and shutil.which("clang") is None:
         raise SystemExit("bench fuzz: clang with libFuzzer is needed (Debian: clang, libclang-rt-dev)")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="gpupool-fuzz-") as folder:
@@ -33,7 +40,9 @@ def run(out: Path) -> list[Row]:
 
 def search(target: str, folder: Path, seconds: int, out: Path) -> tuple[int, int]:
     """How many inputs were tried, and whether one broke the target. New inputs of interest are thrown away."""
-    program = build(target, folder, "clang", search=True)
+    program = [sys.executable, "-m", "tests.fuzz.search_python", target]
+    if target in TARGETS:
+        program = [str(build(target, folder, "clang", search=True))]
     found = folder / f"{target}-found"
     found.mkdir()
     options = [
@@ -45,7 +54,7 @@ def search(target: str, folder: Path, seconds: int, out: Path) -> tuple[int, int
     ]
     options += [f"-artifact_prefix={out}/fuzz-{target}-"]
     done = subprocess.run(
-        [program, *options, found, CORPUS / target], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        [*program, *options, found, CORPUS / target], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
     text = done.stderr.decode(errors="replace")
     tried = re.search(r"number_of_executed_units: (\d+)", text)

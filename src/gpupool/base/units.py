@@ -58,7 +58,8 @@ def parse_memory(text: str) -> int:
         )
     if unit not in _FACTORS:
         raise BadQuantity(f"unknown unit {found.group(2)!r} in {text!r}", hint="units: KiB MiB GiB TiB KB MB GB TB")
-    exact = number * _FACTORS[unit]
+    # A number of a million digits overflows when it is multiplied.
+    exact = number if number > _MAX_BYTES else number * _FACTORS[unit]
     if exact <= 0:
         raise BadQuantity(f"{text} of memory is nothing", hint="ask for at least 1MiB")
     if exact > _MAX_BYTES:

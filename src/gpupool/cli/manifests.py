@@ -1,21 +1,19 @@
 """Files that `gpupool import` reads: YAML with the lines its values stand on, scripts, facts about nodes.
 
-YAML is imported where a file is read: no other command pays for it.
+YAML itself is read by `client.yaml_text`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import BadManifest, GpupoolError
+from gpupool.client.yaml_text import BadYaml, read_documents
 
 LARGEST = 8 << 20
-MOST_VALUES = 500_000
-"""Aliases can make a few lines mean billions of values; a manifest that means more than these is none."""
 
 
 @dataclass(frozen=True)
@@ -65,46 +63,11 @@ def _start(name: str) -> bytes:
 
 def documents(name: str, text: str) -> list[Document]:
     """The documents of a YAML (or JSON) text, empty ones left out. Raises BadManifest with the line."""
-    import yaml
-
     try:
-        loader = yaml.SafeLoader(text)
-        found = list(_composed(loader))
-        _bounded(name, found)
-        return [Document(name, loader.construct_document(node), node) for node in found]
-    except yaml.YAMLError as error:
-        raise BadManifest(*_yaml_words(name, error)) from None
-    except (RecursionError, ValueError) as error:
-        raise BadManifest(f"{name} is no YAML: {error}") from None
-
-
-def _composed(loader: Any) -> Iterator[Any]:
-    while loader.check_node():
-        node = loader.get_node()
-        if node is not None and not (node.tag.endswith(":null") and not node.value):
-            yield node
-
-
-def _bounded(name: str, nodes: list[Any]) -> None:
-    sizes: dict[int, int] = {}
-    if sum(_size(node, sizes) for node in nodes) > MOST_VALUES:
-        raise BadManifest(f"{name} means more than {MOST_VALUES} values, its aliases written out")
-
-
-def _size(node: Any, known: dict[int, int]) -> int:
-    """How many values a node means, aliases written out; one that holds itself means too many."""
-    if id(node) not in known:
-        known[id(node)] = MOST_VALUES + 1
-        parts = node.value if isinstance(node.value, list) else []
-        inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
-        known[id(node)] = 1 + sum(_size(one, known) for one in inner)
-    return known[id(node)]
-
-
-def _yaml_words(name: str, error: Any) -> tuple[str]:
-    mark = getattr(error, "problem_mark", None)
-    where = f"{name}:{mark.line + 1}" if mark is not None else name
-    return (f"{where}: this is no YAML: {getattr(error, 'problem', None) or error}",)
+        return [Document(name, value, node) for node, value in read_documents(text)]
+    except BadYaml as error:
+        where = name if error.line is None else f"{name}:{error.line}"
+        raise BadManifest(f"{where}: this is no YAML: {error}") from None
 
 
 def _inner(node: Any, step: str | int) -> tuple[Any, Any] | None:

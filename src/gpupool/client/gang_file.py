@@ -9,11 +9,11 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.client.submission import host_shape, parse_within, share_shape
+from gpupool.client.yaml_text import BadYaml, read_documents
 from gpupool.wire.common import Name
 
 
@@ -58,12 +58,10 @@ def read_gang(path: str) -> dict[str, Any]:
     """The file's parts of POST /jobs. Raises BadInput with the place in the file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        found = Group.model_validate(yaml.safe_load(text))
+        found = Group.model_validate(_only(path, text))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise BadInput(f"{path} cannot be read: {why}", hint="gpupool submit --gang-file FILE") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {error}", hint="indent with spaces; quote what holds a colon") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"]).lstrip(".")
@@ -74,6 +72,19 @@ def read_gang(path: str) -> dict[str, Any]:
         ) from None
     body: dict[str, Any] = {"gang": _group(found, f"{path}: ")}
     return body if found.name == "gang" else body | {"name": found.name}
+
+
+def _only(path: str, text: str) -> Any:
+    """The value of the file's one document; None of an empty file. Raises BadInput."""
+    try:
+        found = [value for _, value in read_documents(text)]
+    except BadYaml as error:
+        where = "" if error.line is None else f", line {error.line}"
+        hint = "indent with spaces; quote what holds a colon"
+        raise BadInput(f"{path} is no YAML{where}: {error}", hint=hint) from None
+    if len(found) > 1:
+        raise BadInput(f"{path} has {len(found)} YAML documents, expected 1", hint="a file for each gang")
+    return found[0] if found else None
 
 
 def _group(group: Group, where: str) -> dict[str, Any]:
@@ -96,8 +107,16 @@ def _role(role: Role, where: str) -> dict[str, Any]:
     if role.share is not None:
         told["shape"] = _at(f"{where}.share", _shape, role.share)
     if role.command is not None:
-        told["argv"] = shlex.split(role.command) if isinstance(role.command, str) else role.command
+        told["argv"] = _words(role.command, f"{where}.command") if isinstance(role.command, str) else role.command
     return told
+
+
+def _words(command: str, where: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        hint = "close the quotation, or write the command as a list of words"
+        raise BadInput(f"{where}: {command!r} is no command: {error}", hint=hint) from None
 
 
 def _shape(share: Share) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Claims:
         for one in documents:
             if isinstance(one, Mapping) and one.get("kind") == "ComputeDomain":
                 found |= _channel(one)
-            if isinstance(one, Mapping) and one.get("kind") in KINDS:
+            if isinstance(one, Mapping) and str(one.get("kind")) in KINDS:
                 spec = mapping(one.get("spec"), ("spec",))
                 inner = spec if one["kind"] == "ResourceClaim" else mapping(spec.get("spec"), ("spec", "spec"))
                 meta = mapping(one.get("metadata"), ("metadata",))

@@ -9,8 +9,12 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 from gpupool.base.errors import BadTrace
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 _SHOWN = 40
 
@@ -58,10 +62,11 @@ class Row:
 def rows(table: str, text: str, required: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
     """The lines of a table. Raises BadTrace for missing or unknown columns, lines of another length, and no lines."""
     reader = csv.reader(text.splitlines())
-    header = [name.strip() for name in next(reader, [])]
+    lines = _lines(table, reader)
+    header = [name.strip() for name in next(lines, [])]
     _check_header(table, header, required, optional)
     found = False
-    for cells in reader:
+    for cells in lines:
         if not cells:
             continue
         if len(cells) != len(header):
@@ -75,7 +80,15 @@ def rows(table: str, text: str, required: Sequence[str], optional: Sequence[str]
 
 def header_of(text: str) -> list[str]:
     """The names of the columns, to tell one kind of table from another."""
-    return [name.strip() for name in next(csv.reader(text.splitlines()[:1]), [])]
+    return [name.strip() for name in next(_lines("the header", csv.reader(text.splitlines()[:1])), [])]
+
+
+def _lines(table: str, reader: Reader) -> Iterator[list[str]]:
+    """The cells of each line. Raises BadTrace for a cell that the csv module does not take."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise BadTrace(f"{table}, line {reader.line_num}: {error}", line=reader.line_num) from None
 
 
 def _check_header(table: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> None:

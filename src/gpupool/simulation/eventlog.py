@@ -38,7 +38,7 @@ def read_events(name: str, text: str) -> Trace:
 def _event(name: str, number: int, line: str) -> dict[str, Any]:
     try:
         event = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadTrace(f"{name}, line {number}: no JSON ({error})", line=number) from None
     needed = {"at_ns": int, "kind": str, "subject": str, "data": dict}
     for field_name, kind in needed.items():
@@ -127,7 +127,7 @@ class _Reader:
             return
         try:
             known(self, event, at)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             what = f"{event['kind']} lacks {error}" if isinstance(error, KeyError) else str(error)
             raise BadTrace(f"{self.name}, line {line}: {what}", line=line) from None
 

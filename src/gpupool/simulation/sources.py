@@ -56,11 +56,11 @@ def _shapes(path: str) -> tuple[Shape, ...]:
 
 def _read_file(path: str) -> Trace:
     text = read_text(path)
+    if eventlog.looks_like(text):
+        return eventlog.read_events(path, text)
     if "num_gpu" in header_of(text):
         raise BadTrace(
             f"{path} is an openb list, whose times are no load to replay",
             hint=f"--protocol fgd, or with made-up times: synthetic:shapes={path},cards=6212,days=1",
         )
-    if eventlog.looks_like(text):
-        return eventlog.read_events(path, text)
     return trace.read_csv(path, text)

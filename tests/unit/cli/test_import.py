@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gpupool.cli.main import main
-from gpupool.cli.manifests import MOST_VALUES, documents
+from gpupool.cli.manifests import documents
+from gpupool.client.yaml_text import MOST_VALUES
 from gpupool.dialects.reading import understand
 from tests.unit.cli.golden import compare
 
