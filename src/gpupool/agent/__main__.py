@@ -19,6 +19,7 @@ from pathlib import Path
 from gpupool.agent.faults import fault_from
 from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
+from gpupool.agent.log_quota import quota_from
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.agent.reconciler import REACTIONS
 from gpupool.base.anew import begin_anew
@@ -82,6 +83,7 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         sample_seconds=options.sample_seconds,
         fence_reaction=options.fence_reaction,
         labels=labels_of(options.label, tuple(probes)),
+        log_quota=quota_from(environ),
     )
     return Agent(config, paths, lambda: Api(settings, follow=False), probes, fault=fault_from(environ))
 

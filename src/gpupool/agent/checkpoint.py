@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpupool.agent.log_quota import LogPart, drop, excess, measure
 from gpupool.base.durable import replacing
 from gpupool.base.errors import StateNewer
 
@@ -50,6 +52,8 @@ class JobDirectories:
 
     def __init__(self, root: Path, *, shared: bool) -> None:
         self._root, self._mode = root, 0o711 if shared else 0o700
+        self._finished = threading.Lock()
+        """Held while a finished job's files are removed, and while such a job is made a live one again."""
         for path in (root.parent, root):
             path.mkdir(mode=self._mode, parents=True, exist_ok=True)
             path.chmod(self._mode)
@@ -63,10 +67,11 @@ class JobDirectories:
     def write(self, checkpoint: Checkpoint) -> Path:
         """Note what is about to be done. The job's directory, made if it was not there."""
         directory = self.path(checkpoint.job)
-        directory.mkdir(mode=self._mode, exist_ok=True)
-        directory.chmod(self._mode)
-        with replacing(directory / FILE, mode=0o644) as file:
-            file.write(json.dumps({"version": VERSION, **asdict(checkpoint)}).encode())
+        with self._finished:
+            directory.mkdir(mode=self._mode, exist_ok=True)
+            directory.chmod(self._mode)
+            with replacing(directory / FILE, mode=0o644) as file:
+                file.write(json.dumps({"version": VERSION, **asdict(checkpoint)}).encode())
         return directory
 
     def read(self, job: str) -> Checkpoint | None:
@@ -135,9 +140,28 @@ class JobDirectories:
         finished = [path for path in self._root.iterdir() if path.is_dir() and not (path / FILE).exists()]
         by_age = sorted(((_changed(path), path) for path in finished), reverse=True)
         old = [path for rank, (at, path) in enumerate(by_age) if rank >= jobs or now_seconds - at > seconds]
-        for path in old:
+        return sum(self._remove_finished(path) for path in old)
+
+    def _remove_finished(self, path: Path) -> bool:
+        """False where the job has begun to run again meanwhile."""
+        with self._finished:
+            if (path / FILE).exists():
+                return False
             shutil.rmtree(path)
-        return len(old)
+        return True
+
+    def trim_logs(self, pool_bytes: int, user_bytes: int) -> int:
+        """Drop the oldest output over these totals; how many bytes. What live jobs write to now stays."""
+        parts = excess(measure(self._root, FILE), pool_bytes, user_bytes)
+        return sum(part.size for part in parts if self._drop(part))
+
+    def _drop(self, part: LogPart) -> bool:
+        """False where the job has been removed or has begun to run again meanwhile."""
+        with self._finished:
+            if not part.directory.is_dir() or (not part.is_live and (part.directory / FILE).exists()):
+                return False
+            drop(part)
+        return True
 
 
 def _changed(directory: Path) -> float:

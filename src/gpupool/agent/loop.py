@@ -28,6 +28,7 @@ from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
 from gpupool.agent.jobs import Jobs
 from gpupool.agent.launch import LaunchSettings, base_of
+from gpupool.agent.log_quota import LogQuota
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
 from gpupool.agent.reconciler import Reconciler
@@ -48,6 +49,8 @@ from gpupool_native import arbiter_path
 HEARTBEAT_SECONDS = 25
 _ANSWER_SECONDS = HEARTBEAT_SECONDS + 20.0
 _CLEAN_SECONDS = 3600.0
+#: Seconds at least between two looks at the logs: a look is one stat for each segment of each job.
+_TRIM_SECONDS = 5.0
 _MANY_FILES = 65536
 
 log = logging.getLogger(__name__)
@@ -70,6 +73,7 @@ class AgentConfig:
     fence_reaction: str | None = None
     """What befalls a fenced job that has more than its share: warn, freeze, kill; None: as suits the pool."""
     job_limits: JobLimits = USUAL
+    log_quota: LogQuota = field(default_factory=LogQuota)
 
 
 def default_reaction(owner_uid: int) -> str:
@@ -144,7 +148,7 @@ class Agent:
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()
         self._life, self._begun = threading.Lock(), False
-        self._cleaned = self._tended = clock()
+        self._cleaned = self._tended = self._trimmed = clock()
         self._lock_file = -1
         self._thread = SupervisedThread("agent-work", self._run)
 
@@ -162,6 +166,7 @@ class Agent:
         claim(self._paths.root)
         _allow_many_files()
         self._directories.clean(self._wall() / 1e9)
+        self._trim_logs()
         self._scan()
         self.jobs.start()
         self.jobs.recover()
@@ -205,6 +210,7 @@ class Agent:
                 except GpupoolError as error:
                     pause = self._backoff.pause()
                     log.warning("no word from the server, again in %.2f s: %s", pause, error)
+                    self._tend_logs()  # jobs write on while the server is away
                     self._closing.wait(pause)
         finally:
             api.close()
@@ -226,6 +232,7 @@ class Agent:
         while not self._closing.is_set():
             page = self._poll(api, cursor)
             self._take(page)
+            self._tend_logs()
             cursor = max(cursor, page.cursor)
             if self._disagreed.is_set():
                 self._disagreed.clear()
@@ -255,6 +262,21 @@ class Agent:
         self._observer.heartbeat()
         if self._rescan():
             self._register(api)
+
+    def _tend_logs(self) -> None:
+        if self._clock() - self._trimmed >= min(_TRIM_SECONDS, self._config.heartbeat_seconds):
+            self._trimmed = self._clock()
+            self._trim_logs()
+
+    def _trim_logs(self) -> None:
+        """Drop what is over the quota. A disk that fails is told and looked at again: the agent's work goes on."""
+        try:
+            dropped = self._directories.trim_logs(*self._config.log_quota.bounds(self._paths.jobs))
+        except OSError as error:
+            log.warning("logs could not be held to their quota: %s", error)
+            return
+        if dropped:
+            log.warning("%d bytes of job output were dropped: over the quota of logs", dropped)
 
     # Cards ---------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from gpupool.agent.ending import STOP_GRACE_SECONDS, Ending
 from gpupool.agent.following import Following
 from gpupool.agent.held import Held, HeldTable, Phase, checkpoint_of, report_of
 from gpupool.agent.launch import Near, check_account, job_spec, near_cards
+from gpupool.agent.log_quota import note_owner
 from gpupool.agent.means import Means
 from gpupool.agent.supervisor import (
     AlreadyStarted,
@@ -121,7 +122,8 @@ class Starting:
         if work.earlier_runs and not work.started:
             means.directories.begin_anew(held.checkpoint)
         means.fault("begun-anew")
-        means.directories.write(held.checkpoint)
+        directory = means.directories.write(held.checkpoint)
+        note_owner(directory, work.run_as.uid if work.run_as else means.settings.uid)
         means.fault("checkpoint-written")
         status = inspect(held.directory)
         if status.state is JobState.NOT_STARTED:

@@ -72,7 +72,7 @@ def _copy(api: Api, job: str, offset: int, *, follow: bool) -> bool:
             time.sleep(AWAY_PAUSE_SECONDS)  # between two attempts to reach a pool that is being started again
             continue
         if piece["offset"] > offset:
-            say(f"{piece['offset'] - offset} bytes before this were rotated away")
+            say(f"{piece['offset'] - offset} bytes before this were dropped (rotation or quota)")
         data = b64decode(piece["data"])
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

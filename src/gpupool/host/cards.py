@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gpupool.agent.faults import fault_from
 from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
+from gpupool.agent.log_quota import quota_from
 from gpupool.agent.loop import Agent, AgentConfig
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadMachine
@@ -57,6 +58,7 @@ class Cards:
             fence_reaction=self.fence_reaction,
             labels=self.labels,
             job_limits=self.job_limits,
+            log_quota=quota_from(os.environ),
         )
         settings = ClientSettings(state_dir=str(paths.root))
         return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))

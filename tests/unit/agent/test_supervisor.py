@@ -368,6 +368,22 @@ def test_the_log_is_rotated_and_read_by_absolute_offset(jobs: Jobs) -> None:
     assert supervisor.log_end(job_dir) == len(whole)
 
 
+def test_a_supervisor_writes_on_when_its_old_segments_were_removed(jobs: Jobs, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"seq 1 2000; while [ ! -e {go} ]; do sleep 0.01; done; seq 2001 20000"
+    job_dir = jobs.start("sh", "-c", script, log_max_bytes=4096, log_files=3)
+    whole = "".join(f"{i}\n" for i in range(1, 20001)).encode()
+    begun = whole.index(b"\n2001\n") + 1
+    until(lambda: supervisor.log_end(job_dir) == begun)
+    for path in supervisor.log_files(job_dir)[:-1]:
+        path.unlink()
+    go.touch()
+    assert await_end(job_dir).log_bytes == len(whole)
+    rest = supervisor.read_log(job_dir, 0, 1 << 20)
+    assert rest.dropped_bytes == rest.offset > begun
+    assert rest.data == whole[rest.offset :]
+
+
 def test_a_reader_that_follows_a_fast_writer_sees_every_byte_or_is_told(jobs: Jobs) -> None:
     job_dir = jobs.start("seq", "1", "300000", log_max_bytes=65536, log_files=4)
     whole = "".join(f"{i}\n" for i in range(1, 300001)).encode()

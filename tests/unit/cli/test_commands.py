@@ -191,7 +191,7 @@ def test_a_long_log_is_read_piece_by_piece(
 def test_bytes_that_were_rotated_away_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with log_pool(tmp_path, b"rest\n", dropped=7):
         assert main(["--state-dir", str(tmp_path), "logs", "train"]) == 0
-    assert capfd.readouterr() == ("rest\n", "gpupool: 7 bytes before this were rotated away\n")
+    assert capfd.readouterr() == ("rest\n", "gpupool: 7 bytes before this were dropped (rotation or quota)\n")
 
 
 # Events, reports, bars -------------------------------------------------------------------------------
