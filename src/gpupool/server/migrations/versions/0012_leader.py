@@ -14,7 +14,7 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "leader",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("holder", sa.String(length=64), nullable=False, comment="token of the server that leads"),
         sa.Column("instance", sa.String(length=64), nullable=False, comment="its state directory's identity"),
         sa.Column("number", sa.BigInteger(), nullable=False, comment="grows with each takeover"),
