@@ -6,6 +6,7 @@ import json
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from tests.support.api import Exchange, RunningApp
@@ -53,3 +54,23 @@ def test_a_watcher_goes_on_after_the_last_number_it_has_seen(pool: RunningApp) -
     happen(pool, "second")
     with pool.client().stream("watch", params={"after": first["seq"]}) as stream:
         assert json.loads(stream.piece().splitlines()[0])["subject"] == "second"
+
+
+@pytest.mark.parametrize("path", ["events", "watch"])
+def test_a_position_of_another_log_is_refused_with_the_epoch_of_this_one(pool: RunningApp, path: str) -> None:
+    told = pool.client().get("pool").json()
+    refused = pool.client().get(path, params={"after": 0, "epoch": "e-another"})
+    assert (refused.status, refused.code) == (409, "GP-4004")
+    assert refused.json()["numbers"]["event_epoch"] == told["event_epoch"]
+
+
+def test_a_page_and_a_stream_name_the_epoch_that_they_take_back(pool: RunningApp) -> None:
+    epoch = pool.client().get("pool").json()["event_epoch"]
+    assert epoch
+    page = pool.client().get("events", params={"epoch": epoch})
+    assert page.status == 200
+    assert page.headers["gpupool-event-epoch"] == epoch
+    with pool.client().stream("watch", params={"epoch": epoch}) as stream:
+        happen(pool, "heard")
+        next_event(stream, "heard")
+        assert stream.answer().headers["gpupool-event-epoch"] == epoch

@@ -52,15 +52,32 @@ def read_entries(connection: sa.Connection, after: int, limit: int) -> Sequence[
     return _read(connection, _entries(after, limit))
 
 
-def check_resumable(connection: sa.Connection, after: int) -> None:
-    """Raise EventsReset for a number that this log has not given: it was read from another one."""
+def check_resumable(connection: sa.Connection, after: int, epoch: str | None = None) -> None:
+    """Raise EventsReset for a position of another log: its epoch differs, or this log has not given the number.
+
+    A caller that sends no epoch is checked by the number alone.
+    """
     last = last_event(connection)
+    current = event_epoch(connection)
+    if epoch is not None and epoch != current:
+        raise EventsReset(
+            f"the event log was replaced, as by a restore: got epoch {epoch}, expected {current}",
+            hint=f"look at what the pool is now, then go on:  gpupool events --after {last} --epoch {current}",
+            last_event=last,
+            event_epoch=current,
+        )
     if after > last:
         raise EventsReset(
             f"event {after} is beyond the end of this log, which is event {last}; a pool that was restored goes back",
             hint=f"look at what the pool is now, then go on:  gpupool events --after {last}",
             last_event=last,
+            event_epoch=current,
         )
+
+
+def event_epoch(connection: sa.Connection) -> str:
+    """The id of this event log."""
+    return str(connection.execute(sa.select(pool.c.event_epoch)).scalar_one())
 
 
 def last_event(connection: sa.Connection) -> int:

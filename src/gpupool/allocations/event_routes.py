@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -17,19 +18,44 @@ from gpupool.wire.common import Event
 
 router = APIRouter(tags=["jobs"])
 HEARTBEAT_SECONDS = 15.0
+#: A header, not a field of each event: clients of earlier versions refuse fields that they do not know.
+EPOCH_HEADER = "Gpupool-Event-Epoch"
+Epoch = Annotated[
+    str | None,
+    Query(max_length=64, description=f"`{EPOCH_HEADER}` of the answer that `after` is from; another one is refused"),
+]
 
 
 @router.get("/events", tags=["events"])
-def list_events(allocations: Service, caller: Reader, after: Cursor = 0, limit: Limit = 100) -> list[Event]:
-    """A piece of the event log: the pool's own events and those of the caller's tenant."""
-    return allocations.events(caller, after, limit)
+def list_events(
+    response: Response,
+    allocations: Service,
+    caller: Reader,
+    after: Cursor = 0,
+    limit: Limit = 100,
+    epoch: Epoch = None,
+) -> list[Event]:
+    """A piece of the event log: the pool's own events and those of the caller's tenant.
+
+    The header `Gpupool-Event-Epoch` names the log. Send it back as `epoch` with `after`.
+    """
+    found = allocations.events(caller, after, limit, epoch)
+    response.headers[EPOCH_HEADER] = allocations.event_epoch()
+    return found
 
 
 @router.get("/watch", tags=["events"], response_class=StreamingResponse)
-async def watch(request: Request, allocations: Service, caller: Reader, after: Cursor = 0) -> StreamingResponse:
-    """Events as they come, one JSON object a line, a blank line every 15 s. Resume with the last `seq` as `after`."""
-    await run_in_threadpool(allocations.events, caller, after, 1)  # a number of another log is told so
-    return StreamingResponse(_lines(request, allocations.event_feed, after), media_type="application/x-ndjson")
+async def watch(
+    request: Request, allocations: Service, caller: Reader, after: Cursor = 0, epoch: Epoch = None
+) -> StreamingResponse:
+    """Events as they come, one JSON object a line, a blank line every 15 s.
+
+    Resume with the last `seq` as `after` and the header `Gpupool-Event-Epoch` as `epoch`.
+    """
+    await run_in_threadpool(allocations.events, caller, after, 1, epoch)  # a position of another log is told so
+    headers = {EPOCH_HEADER: await run_in_threadpool(allocations.event_epoch)}
+    lines = _lines(request, allocations.event_feed, after)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 async def _lines(request: Request, feed: EventFeed, after: int) -> AsyncIterator[str]:

@@ -24,7 +24,7 @@ from gpupool.allocations.arrays import view
 from gpupool.allocations.arrivals import Arrivals
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.event_feed import EventFeed
-from gpupool.allocations.event_log import check_resumable, read_events
+from gpupool.allocations.event_log import check_resumable, event_epoch, read_events
 from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
 from gpupool.allocations.job_pages import Filter, page
@@ -301,11 +301,16 @@ class Allocations:
 
     # --- events ----------------------------------------------------------------------------
 
-    def events(self, principal: Principal, after: int, limit: int) -> list[Event]:
+    def events(self, principal: Principal, after: int, limit: int, epoch: str | None = None) -> list[Event]:
         """The log from there on: the pool's own events and those of the caller's tenant. Raises EventsReset."""
         with self.store.read() as connection:
-            check_resumable(connection, after)
+            check_resumable(connection, after, epoch)
             return read_events(connection, principal, after, limit)
+
+    def event_epoch(self) -> str:
+        """The id of the event log; it changes only while no server has the pool."""
+        with self.store.read() as connection:
+            return event_epoch(connection)
 
 
 def is_settled(job: JobOut) -> bool:

@@ -315,9 +315,9 @@ class PoolAlreadyRunning(Conflict):
 
 
 class EventsReset(Conflict):
-    """`details` has the log's `last_event`."""
+    """`details` has the log's `last_event` and `event_epoch`."""
 
-    code, title = "GP-4004", "Beyond the end of the event log"
+    code, title = "GP-4004", "Not a position in this event log"
 
 
 class PoolCopied(Conflict):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import EventsReset, GpupoolError, Unavailable
 from gpupool.base.units import format_duration, format_gpu
 from gpupool.cli.context import Context
 from gpupool.cli.listing import mib
@@ -105,7 +105,9 @@ class _Changes:
 
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._api = api.another()
-        self._after = int(api.request("GET", "pool")["last_event"])
+        pool = api.request("GET", "pool")
+        self._after = int(pool["last_event"])
+        self._epoch = pool.get("event_epoch")
         threading.Thread(target=self._watch, name="events", daemon=True).start()
 
     def fileno(self) -> int:
@@ -120,11 +122,14 @@ class _Changes:
         except BlockingIOError:
             return
 
+    def _go_on(self, _error: EventsReset) -> None:
+        """Another event log changes nothing here: the timed refresh shows what the pool is now."""
+
     def _watch(self) -> None:
         import os
 
         try:
-            for _ in watch(self._api, self._after):
+            for _ in watch(self._api, self._after, epoch=self._epoch, on_reset=self._go_on):
                 os.write(self._write, b".")
         except BlockingIOError:
             self._watch()  # the pipe is full: the screen knows well enough that something happened

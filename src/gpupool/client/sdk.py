@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -26,6 +27,7 @@ from gpupool.client.transport import Api, path_segment
 from gpupool.client.watch import watch
 
 if TYPE_CHECKING:
+    from gpupool.base.errors import EventsReset
     from gpupool.wire.common import Event
     from gpupool.wire.fleet import DeviceOut
     from gpupool.wire.jobs import ExplainOut, JobOut, ResizedOut, SubmittedOut
@@ -189,11 +191,23 @@ class Pool:
         for item in every(self.api, "devices", filters):
             yield DeviceOut.model_validate(item)
 
-    def watch(self, after: int = 0, *, kinds: Iterable[str] | None = None) -> Iterator[Event]:
-        """Every event above `after`, once and in order, over reconnects and restarts of the pool; never ends."""
+    def watch(
+        self,
+        after: int = 0,
+        *,
+        epoch: str | None = None,
+        kinds: Iterable[str] | None = None,
+        on_reset: Callable[[EventsReset], object] | None = None,
+    ) -> Iterator[Event]:
+        """Every event above `after`, once and in order, over reconnects and restarts of the pool; never ends.
+
+        `epoch` is the `event_epoch` of the pool that `after` is from. When the pool was restored, its event log is
+        another one: `on_reset` is called (default: a RuntimeWarning), then the events after the end of that log follow.
+        """
         from gpupool.wire.common import Event
 
-        for item in watch(self.api, after, kinds=None if kinds is None else frozenset(kinds)):
+        wanted = None if kinds is None else frozenset(kinds)
+        for item in watch(self.api, after, epoch=epoch, kinds=wanted, on_reset=on_reset or _warn_of_reset):
             yield Event.model_validate(item)
 
     def report(
@@ -233,6 +247,10 @@ class Pool:
 
 def _instant(when: str | datetime) -> str:
     return when if isinstance(when, str) else when.isoformat()
+
+
+def _warn_of_reset(error: EventsReset) -> None:
+    warnings.warn(f"{error.message}; going on after event {error.details['last_event']}", RuntimeWarning, stacklevel=3)
 
 
 def _tell_nobody(_what: str, _job: dict[str, Any]) -> None:

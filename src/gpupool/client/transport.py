@@ -223,21 +223,35 @@ class Api:
             self.etag = headers.get("etag")
             return _read_answer(status, headers, data, self.endpoint)
 
-    def stream(self, method: str, path: str, query: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        on_headers: Callable[[Mapping[str, str]], object] | None = None,
+    ) -> Iterator[dict[str, Any]]:
         """The objects of an NDJSON answer as they come, on a connection of its own; blank lines are skipped.
 
+        `on_headers` gets the headers of the answer, their names in lower case, before the first object.
         Ends when the pool ends the answer. Raises PoolLost when it breaks off or goes quiet.
         """
         head, payload = self._message(method, path, None, query, None)
         search = _Search(self)
         while True:
             try:
-                yield from self._stream(method, head, payload)
+                yield from self._stream(method, head, payload, on_headers)
                 return
             except (PoolNotRunning, Standby) as error:
                 search.next(error)
 
-    def _stream(self, method: str, head: list[str], payload: bytes) -> Iterator[dict[str, Any]]:
+    def _stream(
+        self,
+        method: str,
+        head: list[str],
+        payload: bytes,
+        on_headers: Callable[[Mapping[str, str]], object] | None,
+    ) -> Iterator[dict[str, Any]]:
         connection = self._connect()
         try:
             connection.settimeout(QUIET_SECONDS)
@@ -245,6 +259,8 @@ class Api:
             status, headers = connection.head()
             if status >= 300:
                 _read_answer(status, headers, connection.body(method, status, headers), self.endpoint)
+            if on_headers is not None:
+                on_headers(headers)
             rest = b""
             for piece in connection.pieces(headers):
                 *lines, rest = (rest + piece).split(b"\n")

@@ -28,6 +28,7 @@ from gpupool.server.schema import metadata
 from gpupool.store.database import connect, sqlite_url
 from gpupool.store.engines import copy_database
 from gpupool.store.failures import store_errors
+from gpupool.store.tables import new_epoch
 
 _TABLE = "gpupool_backup"
 _AT_ONCE = 1000
@@ -79,6 +80,7 @@ def _describe(path: Path, marker: Marker) -> None:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute(f"CREATE TABLE {_TABLE} (marker TEXT NOT NULL)")
         connection.execute(f"INSERT INTO {_TABLE} VALUES (?)", (text,))
+        _renew_epoch(connection)  # also for a backup that is put in the database's place by hand
         connection.commit()
     finally:
         connection.close()
@@ -98,7 +100,7 @@ def _restore(source: Path, options: Options) -> str:
         with tempfile.TemporaryDirectory(prefix="gpupool-restore-") as folder:
             copy = Path(folder) / "copy.db"
             _copy_file(database, copy)
-            _forget_description(copy)
+            _make_own(copy)
             if made.store is None:
                 _copy_file(copy, state.paths.database)
             else:
@@ -129,13 +131,22 @@ def _read_source(source: Path) -> tuple[Marker, Path]:
     return marker_of(json.loads(text)), source
 
 
-def _forget_description(path: Path) -> None:
+def _make_own(path: Path) -> None:
+    """Turn the copy into a pool's own database: no description of a backup, an event log of its own."""
     connection = sqlite3.connect(path)
     try:
         connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
+        _renew_epoch(connection)
         connection.commit()
     finally:
         connection.close()
+
+
+def _renew_epoch(connection: sqlite3.Connection) -> None:
+    """Give the event log a new id. A database of an earlier version gets its first one when it is upgraded."""
+    columns = connection.execute("SELECT name FROM pragma_table_info('pool')").fetchall()
+    if ("event_epoch",) in columns:
+        connection.execute("UPDATE pool SET event_epoch = ?", (new_epoch(),))
 
 
 def _copy_file(source: Path, target: Path) -> None:

@@ -132,6 +132,7 @@ def _counts(connection: sa.Connection) -> dict[str, Any]:
     return {
         "id": row.pool_id,
         "last_event": row.event_seq,
+        "event_epoch": row.event_epoch,
         "nodes": connection.execute(sa.select(sa.func.count()).select_from(nodes)).scalar_one(),
         "devices": cards[0],
         "simulated": None if cards[1] is None else bool(cards[1]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.base.ids import new_id
+
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -17,6 +19,12 @@ metadata = sa.MetaData(
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """A 64-bit key that SQLite can number by itself."""
 
+
+def new_epoch() -> str:
+    """A random id of one event log: the same number is another event in a log with another epoch."""
+    return new_id("e")
+
+
 pool = sa.Table(
     "pool",
     metadata,
@@ -24,6 +32,14 @@ pool = sa.Table(
     sa.Column("pool_id", sa.String(32), nullable=False),
     sa.Column("holder", sa.String(64), nullable=False, comment="token of the one server that may write"),
     sa.Column("event_seq", sa.BigInteger, nullable=False, comment="last number given in the event log"),
+    sa.Column(
+        "event_epoch",
+        sa.String(16),
+        nullable=False,
+        server_default="",
+        default=new_epoch,
+        comment="id of the event log; new where its past was replaced",
+    ),
     sa.Column("generation", sa.BigInteger, nullable=False, comment="grows with every change of the ledger"),
     sa.Column("ledger_ns", sa.BigInteger, nullable=False, comment="latest instant in the books"),
     sa.CheckConstraint("id = 1", name="one_row"),

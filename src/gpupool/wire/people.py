@@ -187,6 +187,7 @@ class PoolOut(Wire):
     jobs_live: int
     jobs_pending: int
     last_event: int
+    event_epoch: str = Field("", description="id of the event log; another one after a restore")
     ledger_ahead_seconds: float
     role: str = Field("alone", description="leader: of several servers on one PostgreSQL database; else alone")
     leader_number: int | None = Field(None, description="how often a server took the pool over")

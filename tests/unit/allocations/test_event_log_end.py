@@ -16,5 +16,5 @@ def test_a_number_beyond_the_logs_end_is_refused_with_the_last_one(tmp_path: Pat
     assert house.allocations.events(house.admin, last, 10) == []
     with pytest.raises(EventsReset) as refused:
         house.allocations.events(house.admin, last + 1, 10)
-    assert refused.value.details == {"last_event": last}
+    assert refused.value.details == {"last_event": last, "event_epoch": house.allocations.event_epoch()}
     house.store.close()
