@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, stretches
+from gpupool.kubernetes import install, ledger, names, stretches
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_books import PAGES, Books, Written
 from tests.support.cluster_pool import ClusterPool
@@ -243,6 +243,8 @@ def test_pages_of_a_ledger_that_was_deleted_while_nobody_looked_are_told_and_go(
     lives(rig)
     kept = rig.written.node
     assert pages(rig)
+    given_up = {"metadata": {"annotations": {names.GIVEN_UP: "true"}}}  # a policy keeps ledgers that hold something
+    rig.pool.admin.merge(f"{ledger.NODES}/{kept.name}", given_up)
     rig.pool.admin.delete(f"{ledger.NODES}/{kept.name}")
     rig.anew()
     rig.pool.until(lambda: not pages(rig), rig.said("pages are told"))
