@@ -42,7 +42,7 @@ for n in range(count):
     one.settimeout(30)
     try:
         one.connect(path)
-        one.sendall(b"GET /api/v1/watch?after=1000000 HTTP/1.1\\r\\nHost: pool\\r\\n\\r\\n")
+        one.sendall(b"GET /api/v1/watch?after=0 HTTP/1.1\\r\\nHost: pool\\r\\n\\r\\n")
         said = one.recv(65536)
     except OSError as error:
         outcomes[type(error).__name__] += 1

@@ -72,7 +72,7 @@ def commands() -> Iterator[tuple[bool, list[str]]]:
             words = shlex.split(line[2:], comments=True)
             for name, (account, _) in PEOPLE.items():
                 words = [account if word == name else word for word in words]
-            yield line.startswith("#"), words[1:]
+            yield line.startswith("#"), words[words.index("gpupool") + 1 :]  # settings stand before it
 
 
 def test_the_page_for_many_people_works_as_it_is_written() -> None:
@@ -156,7 +156,7 @@ def test_a_tenant_admins_token_that_may_mint_mints_no_colleagues_account(house: 
 
 def watch(pool: RealPool, token: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", int(pool.environ[PORT])), 30)
-    path = "/api/v1/watch?after=1000000"
+    path = "/api/v1/watch?after=0"
     lines = [f"GET {path} HTTP/1.1", "Host: pool", f"Authorization: Bearer {token}", "Connection: close", "", ""]
     connection.sendall("\r\n".join(lines).encode())
     return connection

@@ -319,7 +319,8 @@ def test_explain_agrees_with_the_plan(before: Snapshot) -> None:
     for waiting in before.waiting:
         told, said = explain(before, waiting, 0), plan.rejections.get(waiting.key)
         assert told.dominant == (said.dominant if said else None)
-        assert said is None or told.sentence == said.sentence
+        # The plan tells what is short now, the explanation also what only a change of quotas could mend.
+        assert said is None or told.sentence == said.sentence or told.sentence.startswith("cannot start while ")
 
 
 @fewer

@@ -48,7 +48,8 @@ def open_pool(state: StateDir, marker: Marker) -> tuple[Services, LeaseKeeper | 
     leading = _claim(engine, holder, state, marker)
     try:
         with store_errors(), preparing_alone(engine):
-            _check_free(engine, leading)
+            if leading is not None:  # on SQLite a connection would give an emptied file a header before it is looked at
+                _check_free(engine, leading)
             prepare(engine, wall_ns(), marker.pool_id)
         if marker.store is None and recent(os.environ, wall_ns() / 1e9):
             _write_log_anew(engine)
@@ -73,11 +74,11 @@ def _claim(engine: sa.Engine, holder: str, state: StateDir, marker: Marker) -> L
     return Leadership(holder, state.instance.nonce, standby.advertised(marker))
 
 
-def _check_free(engine: sa.Engine, leading: Leadership | None) -> None:
+def _check_free(engine: sa.Engine, leading: Leadership) -> None:
     """Raise PoolHeldElsewhere while another leads, before a table of its database is changed."""
     with engine.connect() as connection:
         found = find_leader(connection)
-    if leading is not None and found is not None and found.left_seconds > 0 and found.instance != leading.instance:
+    if found is not None and found.left_seconds > 0 and found.instance != leading.instance:
         raise held_elsewhere(found)
 
 

@@ -60,6 +60,29 @@ def _check_file(path: Path) -> None:
             f"{path} is empty; it was cut off, for gpupool makes no empty one",
             hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
         )
+    expected = _bytes_by_header(path)
+    if size < expected:
+        raise StoreCorrupt(
+            f"{path} has {size} bytes and should have {expected}; it was cut off",
+            hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
+        )
+
+
+def _bytes_by_header(path: Path) -> int:
+    """The size that a database's header states; 0 where it cannot be told.
+
+    Beside a write-ahead log the header may be ahead of the file: a checkpoint writes the first page first. Page size
+    and number of pages are at 16 and 28 of the header (https://sqlite.org/fileformat2.html#the_database_header).
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size > 0:
+        return 0
+    with open(path, "rb") as file:
+        header = file.read(32)
+    if len(header) < 32 or not header.startswith(b"SQLite format 3\0"):
+        return 0
+    page_bytes = int.from_bytes(header[16:18], "big")
+    return int.from_bytes(header[28:32], "big") * (65536 if page_bytes == 1 else page_bytes)
 
 
 def _create(path: Path, now_ns: int, pool_id: str) -> None:
