@@ -30,11 +30,12 @@ def test_a_database_lost_under_a_pool_ends_the_server_and_is_saved(pool: RealPoo
     with pool:
         pool.do("submit", "--gpu", "0.3", "--name", "goes-on", "--", "sleep", "600")
         pool.until_state("goes-on", "running")
+        server = Path(f"/proc/{pool.server_pid()}")
         if how == "removed":
             database.unlink()
         else:
             other.replace(database)
-        pool.until(lambda: pool.run("ps").returncode, "the server's end")
+        pool.until(lambda: not server.exists(), "the server's end")
         pool.until(lambda: "GP-5023" in server_log(pool) and saved.exists(), "the reason in the log")
         for name in ("gpupool.db", "gpupool.db-wal", "gpupool.db-shm"):
             (pool.state_dir / name).unlink(missing_ok=True)
