@@ -29,7 +29,7 @@ from gpupool.store.database import Store, Write
 from gpupool.wire.jobs import JobOut
 
 JOBS_AT_ONCE = 250
-"""Jobs that one transaction stops: about 1,000 rows, 20 to 40 ms of writing on the slowest disk measured."""
+"""Jobs that one transaction stops: about 1,000 rows. The time of writing them was not measured."""
 
 Row = sa.Row[Any]
 Step = Callable[[Write], None]
