@@ -138,10 +138,11 @@ class Campaign:
         self._restart()
         self.load.stop()
         self._check(watcher)
+        groups = self.pool.pool_cgroups()
         self.pool.down()
         watcher.end()
-        left = [str(path) for path in (self.pool.paths.root,) if path.exists()] + invariants.node_processes(self.pool)
-        _demand(left)
+        left = [str(path) for path in (self.pool.paths.root, *groups) if path.exists()]
+        _demand(left + invariants.node_processes(self.pool))
 
     def _plan(self, kills: int, parts: Mapping[str, int]) -> list[str]:
         counts = {what: kills * part // 100 for what, part in parts.items()}

@@ -146,7 +146,7 @@ class FaultPool:
             self._remove_cgroups()
 
     def _remove_cgroups(self) -> None:
-        for group in [*self.cgroups(), *self._pool_cgroups()]:
+        for group in [*self.cgroups(), *self.pool_cgroups()]:
             until(partial(_removed, group), f"{group} being empty")
 
     def __enter__(self) -> FaultPool:
@@ -266,9 +266,10 @@ class FaultPool:
 
     def cgroups(self) -> list[Path]:
         """Cgroups of single jobs of this pool, in every hierarchy."""
-        return [job for group in self._pool_cgroups() for job in group.iterdir() if job.is_dir()]
+        return [job for group in self.pool_cgroups() for job in group.iterdir() if job.is_dir()]
 
-    def _pool_cgroups(self) -> list[Path]:
+    def pool_cgroups(self) -> list[Path]:
+        """The pool's own, one in each hierarchy; none of a pool whose marker is gone."""
         pool_id = json.loads(self.paths.marker.read_text())["pool_id"]
         name = f"gpupool-{pool_id}"
         return [Path(folder) / name for folder, names, _files in os.walk("/sys/fs/cgroup") if name in names]

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent import job_state, orphans, supervisor
-from gpupool.agent.cgroups import detect, job_cgroups, remove_pool
+from gpupool.agent.cgroups import detect, job_cgroups
+from gpupool.agent.pool_groups import remove_pool
 from gpupool.agent.starting import start_once
-from tests.faults.pool import FaultPool
+from tests.faults.pool import FaultPool, kill, until
 from tests.support.supervised import Jobs, supervised_jobs
 
 
@@ -71,3 +72,39 @@ def test_a_purge_after_finished_jobs_and_an_interrupted_start_leaves_nothing(poo
     assert (done.returncode, done.stderr) == (0, done.stderr)
     assert "Traceback" not in done.stdout + done.stderr
     assert not pool.paths.root.exists()
+
+
+@pytest.mark.root
+def test_cgroups_of_a_killed_pool_whose_directory_is_removed_go_with_the_next_start(
+    pool: FaultPool, tmp_path: Path
+) -> None:
+    with FaultPool(tmp_path / "lost", sim="1xT4") as lost:
+        lost.up()
+        groups = killed_with_its_job(lost)
+        shutil.rmtree(lost.paths.root)
+    assert f"empty cgroups of the pool at {tmp_path / 'lost'}, which is gone" in pool.cli("doctor").stdout
+    pool.up()
+    assert [group for group in groups if group.exists()] == []
+    assert f"{tmp_path / 'lost'}" not in pool.cli("doctor").stdout
+
+
+@pytest.mark.root
+def test_a_purge_after_a_kill_removes_groups_of_jobs_whose_directory_is_gone(pool: FaultPool) -> None:
+    pool.up()
+    groups = killed_with_its_job(pool)
+    shutil.rmtree(pool.paths.jobs)
+    done = pool.cli("down", "--purge", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [group for group in groups if group.exists()] == []
+
+
+def killed_with_its_job(pool: FaultPool) -> list[Path]:
+    """Kill a pool with a running job, and the job; the pool's cgroups, in which the job's are left."""
+    assert pool.cli("submit", "--gpu", "0.1", "--memory", "1GiB", "--", "sleep", "600").returncode == 0
+    (job,) = until(lambda: [one for one in pool.supervisors() if pool.command_pid(one.job)], "a running job")
+    pool.kill_server()
+    kill(job.pid)
+    until(lambda: pool.command_pid(job.job) is None, "the job's death")
+    groups = pool.pool_cgroups()
+    assert {path.name for group in groups for path in group.iterdir() if path.is_dir()} == {job.job}
+    return groups

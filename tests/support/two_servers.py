@@ -22,8 +22,10 @@ from typing import Any, TypeVar
 import psycopg
 import sqlalchemy as sa
 
+from gpupool.agent.cleanup import end_every_job
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import GpupoolError
+from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.host.saving import copy_rows
 from gpupool.store.database import sqlite_url
@@ -165,6 +167,7 @@ class Pair:
     def __init__(self, root: Path, servers: tuple[Server, Server], database: str) -> None:
         self.root, self.servers, self.database_url = root, servers, database
         self.token = ""
+        self._pool_id = ""
         self._agent: subprocess.Popen[bytes] | None = None
 
     @property
@@ -190,9 +193,9 @@ class Pair:
         self.token = first.cli("token", "create").strip()
         second.start()
         with self.api() as api:
-            pool_id = api.request("GET", "pool")["id"]
+            self._pool_id = api.request("GET", "pool")["id"]
         work = self.root / "agent"
-        words = ["--work-dir", str(work), "--name", "sim-0", "--sim", sim, "--pool-id", pool_id]
+        words = ["--work-dir", str(work), "--name", "sim-0", "--sim", sim, "--pool-id", self._pool_id]
         with open(self.root / "agent.log", "ab") as log:
             self._agent = subprocess.Popen(
                 [sys.executable, "-m", "gpupool.agent", "--url", self.urls, *words],
@@ -216,6 +219,7 @@ class Pair:
             server.end()
         if self._agent is not None:
             stop_surely(self._agent, (signal.SIGTERM,))
+            end_every_job(PoolPaths(self.root / "agent"), self._pool_id)
 
     def rows(self, query: str) -> list[Any]:
         """From the database itself, past both servers."""

@@ -291,10 +291,3 @@ def remove(paths: Iterable[str]) -> tuple[str, ...]:
         except OSError:
             left.append(path)
     return tuple(left)
-
-
-def remove_pool(support: CgroupSupport, pool_id: str) -> None:
-    """Removes the pool's own empty groups, when it is purged."""
-    for found in support.used:
-        with contextlib.suppress(OSError):
-            os.rmdir(found.base / f"{PARENT_PREFIX}{pool_id}")

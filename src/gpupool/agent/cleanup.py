@@ -9,9 +9,10 @@ import contextlib
 import select
 from pathlib import Path
 
-from gpupool.agent.cgroups import detect, remove_pool
+from gpupool.agent.cgroups import detect
 from gpupool.agent.job_state import JobState, SupervisorError, inspect
 from gpupool.agent.orphans import reap_orphans
+from gpupool.agent.pool_groups import purge_pool
 from gpupool.agent.supervisor import Connection, NotRunning
 from gpupool.base.settings import PoolPaths
 
@@ -28,7 +29,7 @@ def end_every_job(paths: PoolPaths, pool_id: str) -> int:
     ended = 0
     for directory in _directories(paths.jobs):
         ended += _end(directory)
-    remove_pool(detect(), pool_id)
+    purge_pool(detect(), pool_id)
     return ended
 
 

@@ -70,6 +70,10 @@ class Jobs:
 
     # What is asked of it -------------------------------------------------------------------------------
 
+    def names(self) -> frozenset[str]:
+        """Every job of which something is held here."""
+        return frozenset(one.checkpoint.job for one in self._table.all())
+
     def running(self) -> dict[str, int]:
         """Supervisor's process by job, for every job that runs."""
         return {one.checkpoint.job: one.supervisor_pid for one in self._table.in_phase(Phase.RUNNING)}

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpupool import __version__
-from gpupool.agent.cgroups import detect, job_cgroups, remove_pool
+from gpupool.agent.cgroups import detect, job_cgroups
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
@@ -31,6 +31,7 @@ from gpupool.agent.launch import LaunchSettings, base_of
 from gpupool.agent.log_quota import LogQuota
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
+from gpupool.agent.pool_groups import mark_pool, remove_abandoned, remove_pool, remove_strays
 from gpupool.agent.reconciler import Reconciler
 from gpupool.agent.reports import Api, Reporter
 from gpupool.base.backoff import Backoff
@@ -170,11 +171,20 @@ class Agent:
         self._scan()
         self.jobs.start()
         self.jobs.recover()
+        self._tend_groups()
         self._reporter.start()
         self._observer.start()
         self._reconciler.start()
         self._thread.start()
         self._begun = True
+
+    def _tend_groups(self) -> None:
+        """Clear away the cgroups that agents before us left, this pool's and those of pools that are gone."""
+        mark_pool(self._cgroups, self._config.pool_id, self._paths.root)
+        remove_strays(self._cgroups, self._config.pool_id, self.jobs.names())
+        for found in remove_abandoned(self._cgroups):
+            if found.processes:
+                log.warning("processes %s are of the pool at %s, which is gone", list(found.processes), found.root)
 
     def close(self) -> None:
         """Stop working, without stopping any job: at once, or when a start that is under way has come through."""

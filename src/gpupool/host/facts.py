@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from gpupool.agent.cgroups import detect
+from gpupool.agent.pool_groups import find_abandoned
 from gpupool.host.options import Options
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.driver_files import installed_driver
@@ -20,7 +21,7 @@ Check = dict[str, str]
 
 def facts(_options: Options) -> int:
     """Print one JSON object with a list of checks, in the shape that `doctor` shows."""
-    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups(), _fence()]}))
+    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups(), *_leftovers(), _fence()]}))
     return 0
 
 
@@ -78,3 +79,15 @@ def _cgroups() -> Check:
         return _check("cgroups", "warn", f"none can be used ({why}): jobs are followed by process tree only")
     where = ", ".join(str(found.base) for found in support.used)
     return _check("cgroups", "ok", f"cgroup {support.kind} at {where}: every process of a job is ended with it")
+
+
+def _leftovers() -> Iterator[Check]:
+    """What pools left behind whose state directory is gone: nobody will take it up again."""
+    for found in find_abandoned(detect()):
+        if found.processes:
+            pids = " ".join(map(str, found.processes[:20]))
+            said = f"{len(found.processes)} processes run of the pool at {found.root}, which is gone"
+            yield _check("leftovers", "warn", said, f"kill {pids}")
+        else:
+            said = f"{len(found.groups)} empty cgroups of the pool at {found.root}, which is gone"
+            yield _check("leftovers", "warn", said, "gpupool up  removes them")

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpupool.agent.cgroups import detect, remove_pool
+from gpupool.agent.cgroups import detect
 from gpupool.agent.loop import Agent, AgentConfig
+from gpupool.agent.pool_groups import remove_pool
 from gpupool.agent.supervisor import JobState, inspect
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.settings import PoolPaths

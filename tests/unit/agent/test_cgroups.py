@@ -11,6 +11,7 @@ import pytest
 
 from gpupool.agent import cgroups
 from gpupool.agent.cgroups import CgroupSupport, detect, job_cgroups, limit_host
+from gpupool.agent.pool_groups import remove_pool
 from tests.support.supervised import SECONDS
 
 V2_HOST = {
@@ -142,7 +143,7 @@ def groups() -> Iterator[tuple[str, ...]]:
     yield paths
     cgroups.kill_all(paths)
     cgroups.remove(paths)
-    cgroups.remove_pool(SUPPORT, POOL)
+    remove_pool(SUPPORT, POOL)
 
 
 @pytest.mark.root
@@ -201,4 +202,4 @@ def test_a_v1_group_takes_the_memory_limit(tmp_path: Path) -> None:
         assert int((Path(v1[0]) / "memory.limit_in_bytes").read_text()) == 1 << 30
     finally:
         cgroups.remove(groups)
-        cgroups.remove_pool(support, f"test{os.getpid()}")
+        remove_pool(support, f"test{os.getpid()}")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent import cgroups, supervisor
+from gpupool.agent.pool_groups import remove_pool
 from gpupool.agent.supervisor import Connection, JobState
 from gpupool.client.attach import Channel, _expect
 from gpupool_native import shim_path
@@ -31,7 +32,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
         if part != Path("/"):
             part.chmod(part.stat().st_mode | 0o111)
     yield from supervised_jobs(tmp_path)
-    cgroups.remove_pool(SUPPORT, POOL)
+    remove_pool(SUPPORT, POOL)
 
 
 def job_groups(job_id: str) -> tuple[str, ...]:

@@ -1,0 +1,182 @@
+"""The cgroups of a whole pool: marked with the state directory they serve, and removed when nothing needs them.
+
+A pool that was killed leaves its groups behind, and its next start takes them up. Without its state directory there is
+no next start: any pool of the same user removes them. Only empty groups are removed, except at a purge. Must not know
+what a job is for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from gpupool.agent.cgroups import PARENT_PREFIX, CgroupSupport, kill_all, members
+from gpupool.base import instance
+from gpupool.base.errors import StateUnusable
+
+#: The extended attribute that systemd uses for its own marks is of the same kind; cgroupfs has it since Linux 5.7.
+MARK: Final = "user.gpupool.owner"
+_GROUP_MODE: Final = 0o755
+_SETTLE_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose groups these are: a state directory, its instance, and the mount namespace that its path is true in."""
+
+    root: str
+    nonce: str
+    mounts: str
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """The groups of a pool whose state directory is gone, and the processes that are still in them."""
+
+    root: str
+    groups: tuple[Path, ...]
+    processes: tuple[int, ...]
+
+
+def mark_pool(support: CgroupSupport, pool_id: str, root: Path) -> None:
+    """Make the pool's groups and note whose they are. Idempotent.
+
+    A host whose cgroupfs takes no attributes keeps unmarked groups: nobody but their own pool removes those.
+    """
+    known = instance.read(root)
+    if known is None:
+        return
+    owner = Owner(os.path.realpath(root), known.nonce, _mount_namespace())
+    for group in _groups_of(support, pool_id):
+        with suppress(OSError):
+            group.mkdir(mode=_GROUP_MODE, exist_ok=True)
+            _mark(group, owner)
+
+
+def remove_pool(support: CgroupSupport, pool_id: str, *, timeout_seconds: float = _SETTLE_SECONDS) -> None:
+    """Remove a pool's groups where no job is left in them. Blocks until they are gone, at most the time.
+
+    A v1 group is busy for a moment after the death of its last process, and the kernel tells nobody when that is over.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    for group in _groups_of(support, pool_id):
+        while not _remove_unused(group) and not _processes(group) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def purge_pool(support: CgroupSupport, pool_id: str) -> None:
+    """End whatever is left in a pool's groups, and remove them: for a pool whose every job was ended."""
+    kill_all(str(path) for group in _groups_of(support, pool_id) for path in _jobs_of(group))
+    remove_pool(support, pool_id)
+
+
+def remove_strays(support: CgroupSupport, pool_id: str, jobs: Collection[str]) -> None:
+    """Remove unused groups of other jobs than these. Call it while nothing is started: a start makes its groups anew.
+
+    A supervisor tries to remove its groups once; one that was busy then would stay until the pool is purged.
+    """
+    for group in _groups_of(support, pool_id):
+        for path in _jobs_of(group):
+            if path.name not in jobs:
+                _remove_empty(path)
+
+
+def find_abandoned(support: CgroupSupport) -> tuple[Abandoned, ...]:
+    """Groups of pools of this user whose state directory is gone. Changes nothing."""
+    found: dict[Owner, list[Path]] = {}
+    for group in _pools_here(support):
+        owner = _owner_of(group)
+        if owner is not None and _is_gone(owner):
+            found.setdefault(owner, []).append(group)
+    return tuple(
+        Abandoned(owner.root, tuple(groups), tuple(sorted({pid for group in groups for pid in _processes(group)})))
+        for owner, groups in found.items()
+    )
+
+
+def remove_abandoned(support: CgroupSupport) -> tuple[Abandoned, ...]:
+    """Remove the empty groups of pools that are gone; what was found. Those with processes stay. Idempotent."""
+    found = find_abandoned(support)
+    for one in found:
+        for group in one.groups:
+            _remove_unused(group)
+    return found
+
+
+def _groups_of(support: CgroupSupport, pool_id: str) -> Iterator[Path]:
+    for hierarchy in support.used:
+        yield hierarchy.base / f"{PARENT_PREFIX}{pool_id}"
+
+
+def _pools_here(support: CgroupSupport) -> Iterator[Path]:
+    for hierarchy in support.used:
+        for group in sorted(hierarchy.base.glob(f"{PARENT_PREFIX}*")):
+            with suppress(FileNotFoundError):
+                if group.is_dir() and group.stat().st_uid == os.geteuid():
+                    yield group
+
+
+def _jobs_of(group: Path) -> list[Path]:
+    try:
+        return [path for path in group.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def _processes(group: Path) -> set[int]:
+    return {pid for folder, _names, _files in os.walk(group) for pid in members(Path(folder))}
+
+
+def _remove_unused(group: Path) -> bool:
+    """Remove a pool's group and those of its jobs that hold no process; whether it is gone."""
+    for path in _jobs_of(group):
+        _remove_empty(path)
+    with suppress(OSError):
+        os.rmdir(group)
+    return not group.exists()
+
+
+def _remove_empty(job: Path) -> None:
+    """Remove a job's group with those that the job made in it; none of them while any holds a process."""
+    if _processes(job):
+        return
+    for folder, _names, _files in os.walk(job, topdown=False):
+        with suppress(OSError):  # entered since the look
+            os.rmdir(folder)
+
+
+def _mark(group: Path, owner: Owner) -> None:
+    known = _owner_of(group)
+    if known is None or _is_gone(known):
+        os.setxattr(group, MARK, json.dumps(asdict(owner)).encode())
+
+
+def _owner_of(group: Path) -> Owner | None:
+    """None where nothing readable is marked."""
+    try:
+        found = json.loads(os.getxattr(group, MARK))
+        return Owner(str(found["root"]), str(found["nonce"]), str(found["mounts"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_gone(owner: Owner) -> bool:
+    """Whether no instance of that name is at its path any more. What cannot be read is there."""
+    if owner.mounts != _mount_namespace():
+        return False  # the path means another directory there
+    try:
+        known = instance.read(Path(owner.root))
+    except (OSError, StateUnusable):
+        return False
+    return known is None or known.nonce != owner.nonce
+
+
+def _mount_namespace() -> str:
+    return os.readlink("/proc/self/ns/mnt")

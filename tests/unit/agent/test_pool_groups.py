@@ -1,0 +1,124 @@
+"""The cgroups of a whole pool: whose they are, and who removes them. On the host's real hierarchies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent import pool_groups
+from gpupool.agent.cgroups import PARENT_PREFIX, detect, job_cgroups, kill_all
+from gpupool.base import instance
+from tests.support.supervised import SECONDS
+
+SUPPORT = detect()
+POOL = f"testgroups{os.getpid()}"
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(SUPPORT.kind == "none", reason=f"no cgroup to write: {SUPPORT.refusals}"),
+]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """The state directory of a pool whose groups are marked and hold the empty groups of one job."""
+    root = tmp_path / "state"
+    root.mkdir()
+    instance.claim(root)
+    pool_groups.mark_pool(SUPPORT, POOL, root)
+    for path in job_cgroups(SUPPORT, POOL, "j-one"):
+        Path(path).mkdir()
+    yield root
+    pool_groups.purge_pool(SUPPORT, POOL)
+    assert left() == []
+
+
+def left(job: str = "") -> list[Path]:
+    groups = [found.base / f"{PARENT_PREFIX}{POOL}" / job for found in SUPPORT.used]
+    return [group for group in groups if group.exists()]
+
+
+def abandoned() -> list[pool_groups.Abandoned]:
+    """Ours alone: other pools of this machine may be gone as well."""
+    return [one for one in pool_groups.find_abandoned(SUPPORT) if any(POOL in str(group) for group in one.groups)]
+
+
+def test_groups_of_a_pool_that_is_there_are_left_alone(state: Path) -> None:
+    assert abandoned() == []
+    pool_groups.remove_abandoned(SUPPORT)
+    assert len(left("j-one")) == len(SUPPORT.used)
+
+
+def test_groups_of_a_pool_whose_directory_is_gone_are_removed(state: Path) -> None:
+    shutil.rmtree(state)
+    (found,) = abandoned()
+    assert (found.root, found.processes, len(found.groups)) == (str(state), (), len(SUPPORT.used))
+    pool_groups.remove_abandoned(SUPPORT)
+    assert left() == []
+    pool_groups.remove_abandoned(SUPPORT)
+
+
+def test_groups_of_an_earlier_pool_in_the_same_directory_are_abandoned(state: Path) -> None:
+    (state / instance.FILE).unlink()
+    instance.claim(state)
+    assert [one.root for one in abandoned()] == [str(state)]
+
+
+def test_groups_of_a_damaged_directory_are_left_alone(state: Path) -> None:
+    (state / instance.FILE).write_text("{")
+    assert abandoned() == []
+
+
+def test_groups_marked_in_another_mount_namespace_are_left_alone(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(state)
+    monkeypatch.setattr(pool_groups, "_mount_namespace", lambda: "mnt:[1]")
+    assert abandoned() == []
+
+
+def test_a_process_of_a_pool_that_is_gone_is_named_and_not_ended(state: Path) -> None:
+    enter = "; ".join(f"echo $$ > {path}/cgroup.procs" for path in left("j-one"))
+    process = subprocess.Popen(["sh", "-c", f"{enter}; echo; exec sleep 600"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        shutil.rmtree(state)
+        pool_groups.remove_abandoned(SUPPORT)
+        assert [one.processes for one in abandoned()] == [(process.pid,)]
+        assert len(left("j-one")) == len(SUPPORT.used)
+        assert process.poll() is None
+        kill_all(map(str, left("j-one")))
+        assert process.wait(SECONDS) == -9
+        pool_groups.remove_abandoned(SUPPORT)
+        assert left() == []
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+
+
+def test_a_purge_ends_what_is_left_with_groups_that_a_job_made_itself(state: Path) -> None:
+    (below := left("j-one")[0] / "own").mkdir()
+    process = subprocess.Popen(["sh", "-c", f"echo $$ > {below.parent}/cgroup.procs; exec sleep 600"])
+    try:
+        while not pool_groups.members(below.parent):
+            assert process.poll() is None
+        pool_groups.remove_pool(SUPPORT, POOL)
+        assert below.exists(), "a group of a running job stays as the job made it"
+        pool_groups.purge_pool(SUPPORT, POOL)
+        assert process.wait(SECONDS) == -9
+        assert left() == []
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+
+
+def test_strays_of_ended_jobs_are_removed_and_those_of_held_ones_stay(state: Path) -> None:
+    for path in job_cgroups(SUPPORT, POOL, "j-held"):
+        Path(path).mkdir()
+    pool_groups.remove_strays(SUPPORT, POOL, {"j-held"})
+    assert left("j-one") == []
+    assert len(left("j-held")) == len(SUPPORT.used)
