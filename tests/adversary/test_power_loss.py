@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.power_loss.agent_rounds import CLIENTS, JOBS, cut_agent, recorded_agent
 from tests.support.power_loss.rounds import cut, recorded
 
 pytestmark = pytest.mark.adversary
 
 SEED = 20261123
 CUTS = 40
+DISKS = 20
 
 
 @pytest.mark.parametrize("sync", ["group", "none"])
@@ -24,3 +26,12 @@ def test_no_acknowledged_write_is_lost_at_any_power_cut(tmp_path: Path, sync: st
         assert verdict.broken == []
     else:
         assert any("was acknowledged and is gone" in broken for broken in verdict.broken)
+
+
+def test_an_agent_knows_every_job_it_began_after_any_power_cut(tmp_path: Path) -> None:
+    """On a disk that only says that it flushed, the same look must find losses, or it proves nothing."""
+    journal = recorded_agent(tmp_path)
+    verdict = cut_agent(journal, DISKS, SEED)
+    assert verdict.looked >= DISKS * CLIENTS * JOBS
+    assert verdict.broken == []
+    assert cut_agent(journal, DISKS, SEED, flushes=False).broken

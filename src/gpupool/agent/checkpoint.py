@@ -2,8 +2,10 @@
 
 `jobs/<job>/allocation.json` is written before anything else happens for an allocation and removed when the
 server has taken in how it ended: a directory with it is unfinished business, one without it is kept for its
-log. Files are replaced by rename; nothing is flushed, because a power cut ends the jobs as well. The other
-files of the directory belong to the supervisor. This module starts and stops nothing.
+log. It is on disk, with its name and its directory's, before the next step: after a power cut the agent tells the end
+of every job that it had begun. Removals are not flushed: a checkpoint that comes back is told and removed once more.
+The other files of the directory belong to the supervisor. This module starts and stops nothing. Its callers are worker
+threads: a write blocks for up to three flushes.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpupool.agent.log_quota import LogPart, drop, excess, measure
-from gpupool.base.durable import replacing
-from gpupool.base.errors import StateNewer
+from gpupool.base.durable import make_directory_durably, write_durably
+from gpupool.base.errors import RecordDamaged, StateNewer
 
 VERSION = 1
 FILE = "allocation.json"
@@ -41,10 +43,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Found:
-    """A job directory with unfinished business; `checkpoint` is None when its file cannot be read."""
+    """A job directory with unfinished business; `checkpoint` is None when its file is `damaged`."""
 
     directory: Path
     checkpoint: Checkpoint | None
+    damaged: RecordDamaged | None = None
 
 
 class JobDirectories:
@@ -68,31 +71,31 @@ class JobDirectories:
         """Note what is about to be done. The job's directory, made if it was not there."""
         directory = self.path(checkpoint.job)
         with self._finished:
-            directory.mkdir(mode=self._mode, exist_ok=True)
+            make_directory_durably(directory, mode=self._mode)
             directory.chmod(self._mode)
-            with replacing(directory / FILE, mode=0o644) as file:
-                file.write(json.dumps({"version": VERSION, **asdict(checkpoint)}).encode())
+            content = json.dumps({"version": VERSION, **asdict(checkpoint)})
+            write_durably(directory / FILE, content.encode(), mode=0o644)
         return directory
 
     def read(self, job: str) -> Checkpoint | None:
-        """None when the job has no unfinished business here. Raises ValueError for a damaged file, StateNewer."""
+        """None when the job has no unfinished business here. Raises RecordDamaged, StateNewer."""
         path = self.path(job) / FILE
         try:
-            entry = json.loads(path.read_text(encoding="utf-8"))
+            return _checkpoint(path)
         except FileNotFoundError:
             return None
-        version = entry.pop("version")
-        if version > VERSION:
-            raise StateNewer(f"{path} was written by a newer gpupool (version {version})", hint="run that version")
-        return Checkpoint(**entry)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise RecordDamaged(
+                f"{path} cannot be understood: {problem}", hint="what runs there is ended; the job is told as lost"
+            ) from problem
 
     def unfinished(self) -> Iterator[Found]:
         """Every directory with a checkpoint; what was made just before a kill and holds nothing is removed."""
         for directory in sorted(path for path in self._root.iterdir() if path.is_dir()):
             try:
                 checkpoint = self.read(directory.name)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                yield Found(directory, None)
+            except RecordDamaged as damaged:
+                yield Found(directory, None, damaged)
                 continue
             if checkpoint is not None:
                 yield Found(directory, checkpoint)
@@ -107,7 +110,7 @@ class JobDirectories:
         directory = self.path(checkpoint.job)
         try:
             known = self.read(checkpoint.job)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except RecordDamaged:
             known = None
         if known is not None and known.allocation == checkpoint.allocation:
             return
@@ -162,6 +165,14 @@ class JobDirectories:
                 return False
             drop(part)
         return True
+
+
+def _checkpoint(path: Path) -> Checkpoint:
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    version = entry.pop("version")
+    if version > VERSION:
+        raise StateNewer(f"{path} was written by a newer gpupool (version {version})", hint="run that version")
+    return Checkpoint(**entry)
 
 
 def _changed(directory: Path) -> float:

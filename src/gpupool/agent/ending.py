@@ -18,6 +18,7 @@ from gpupool.agent.means import Means
 from gpupool.agent.orphans import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor import BadSpec, Connection, ExitRecord, JobState, SupervisorError, inspect
 from gpupool.agent.watch import Watch
+from gpupool.base.errors import RecordDamaged
 from gpupool.wire.fleet import FENCE_WHY, ReportIn
 
 STOP_GRACE_SECONDS = 10
@@ -112,9 +113,9 @@ class Ending:
         if self._table.forget(held, finish):
             self._means.fault("directory-finished")
 
-    def end_unknown(self, directory: Path) -> None:
+    def end_unknown(self, directory: Path, damaged: RecordDamaged | None) -> None:
         """A directory whose checkpoint cannot be read: whatever runs in it belongs to nobody."""
-        log.error("%s/allocation.json is damaged: ending what runs there", directory)
+        log.error("%s", damaged)
         status = inspect(directory)
         try:
             if status.state is JobState.RUNNING:

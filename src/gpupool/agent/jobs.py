@@ -27,6 +27,7 @@ from gpupool.agent.starting import Starting
 from gpupool.agent.supervisor import inspect
 from gpupool.agent.watch import Watch
 from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
@@ -117,7 +118,7 @@ class Jobs:
         """Take up what an agent before us left: its jobs, and preparations of which nothing else is known."""
         for found in self._means.directories.unfinished():
             if found.checkpoint is None:
-                self._ending.end_unknown(found.directory)
+                self._ending.end_unknown(found.directory, found.damaged)
                 continue
             held = Held(found.checkpoint, found.directory, Phase.WAITING)
             self._table.remember(held)
@@ -126,6 +127,11 @@ class Jobs:
             for allocation, seen in mechanism.observe(self._means.state_dir).items():
                 if self._table.get(allocation) is None:
                     mechanism.unprepare(allocation, seen.generation, self._means.state_dir)
+        book = NoteBook(self._means.state_dir)
+        for damaged in book.damaged():
+            log.error("%s", damaged.error)
+            if self._table.get(damaged.allocation) is None:
+                book.forget(damaged.allocation)
 
     def take(self, work: WorkOut) -> None:
         """Make true what the server wants of one allocation. Idempotent; blocks for nothing slow."""

@@ -15,7 +15,10 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its name at the end of the block; removed when the block raises (a full disk)."""
+    """A file beside `path` that takes its name at the end of the block; removed when the block raises (a full disk).
+
+    Not flushed: for what a power cut ends anyway, or what is made again. Otherwise `write_durably`.
+    """
     temporary = path.with_name(f"{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -32,8 +35,17 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     with replacing(path, mode=mode) as file:
         file.write(data)
         file.flush()
+        os.fchmod(file.fileno(), mode)  # whatever the umask
         os.fsync(file.fileno())
     sync_directory(path.parent)
+
+
+def make_directory_durably(path: Path, *, mode: int = 0o700) -> None:
+    """Make a directory, where it is not there, and those above it; their names survive a power cut. Idempotent."""
+    missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    for one in reversed(missing):
+        one.mkdir(mode=mode, exist_ok=True)
+        sync_directory(one.parent)
 
 
 def sync_directory(path: Path) -> None:

@@ -352,6 +352,12 @@ class StateUnusable(Unavailable):
     code, title = "GP-5003", "State directory unusable"
 
 
+class RecordDamaged(StateUnusable):
+    """What a node wrote down of an allocation is empty or torn: it is unknown how far its work went."""
+
+    code, title = "GP-5037", "Damaged record of an allocation"
+
+
 class StoreCorrupt(Unavailable):
     code, title = "GP-5004", "Database corrupt"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gpupool.base.errors import NotFound
+from gpupool.base.errors import NotFound, RecordDamaged
 from gpupool.kubernetes.objects import Entry
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import Arbiter
@@ -50,11 +50,17 @@ class Preparing:
 
     def undo(self, uid: str, container: str) -> None:
         """Nothing of it is left; nothing happens where nothing was."""
-        name = allocation_of(uid, container)
-        mechanism, note = registry.on_record(name, self._state_dir), NoteBook(self._state_dir).read(name)
-        if mechanism is not None and note is not None:
+        name, book = allocation_of(uid, container), NoteBook(self._state_dir)
+        try:
+            note = book.read(name)
+        except RecordDamaged as damaged:
+            log.error("%s", damaged)
             self._arbiter.remove(name)
-            mechanism.unprepare(name, note.generation, self._state_dir)
+            book.forget(name)
+            return
+        if note is not None:
+            self._arbiter.remove(name)
+            registry.MECHANISMS[note.mechanism].unprepare(name, note.generation, self._state_dir)
 
     def take_up(self) -> None:
         """Divide the cards' time again between all that the agent before this one has prepared."""
@@ -68,9 +74,14 @@ class Preparing:
             self._arbiter.add(allocation, *shared_directories(allocation, self._state_dir))
 
     def on_record(self) -> dict[tuple[str, str], int]:
-        """By (pod uid, container) the generation that was prepared, also by the agent before this one."""
+        """By (pod uid, container) the generation that was prepared, also by the agent before this one.
+
+        Generation 0: its record is damaged, so what was prepared is unknown; it counts until it is undone.
+        """
         found = (seen for each in registry.MECHANISMS.values() for seen in each.observe(self._state_dir).values())
-        return {parts_of(seen.allocation): seen.generation for seen in found}
+        known = {parts_of(seen.allocation): seen.generation for seen in found}
+        unknown = {parts_of(one.allocation): 0 for one in NoteBook(self._state_dir).damaged()}
+        return known | unknown
 
     def usage(self, entry: Entry) -> Mapping[str, FenceDeviceUsage] | None:
         """By card what the entry's processes say; nothing yet before it is prepared, None where nothing counts it."""

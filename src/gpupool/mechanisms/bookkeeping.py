@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import NotFound, Refused
+from gpupool.base.errors import NotFound, RecordDamaged, Refused
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, Observed, Prepared, Step
 from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
@@ -73,7 +73,10 @@ class Bookkeeping:
         raise NotImplementedError
 
     def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
-        note = NoteBook(state_dir).read(allocation)
+        try:
+            note = NoteBook(state_dir).read(allocation)
+        except RecordDamaged as damaged:
+            return FenceLevel.NONE, str(damaged)
         return self.fence_level(), "" if note is None else str(note.made.get("fence_why", ""))
 
     def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gpupool.base.errors import NotFound, Refused
+from gpupool.base.errors import NotFound, RecordDamaged, Refused
 from gpupool.mechanisms import regions
 from gpupool.mechanisms.bookkeeping import SHARE_FILE, share_document, share_problem, size_problem
 from gpupool.mechanisms.calibration import calibration_of
@@ -120,7 +120,10 @@ class Fence:
         return {note.allocation: _observed(note, book.folder(note.allocation)) for note in book.all(self.name)}
 
     def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
-        note = NoteBook(state_dir).read(allocation)
+        try:
+            note = NoteBook(state_dir).read(allocation)
+        except RecordDamaged as damaged:
+            return FenceLevel.NONE, str(damaged)
         if note is None:
             return FenceLevel.NONE, ""
         return FenceLevel(note.made["share"]["fence"]), str(note.made["share"]["fence_why"])
@@ -237,7 +240,7 @@ class FencedFiles:
 def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
     """None for an allocation without a fence, and while it is being changed."""
     book = NoteBook(state_dir)
-    note = book.read(allocation)
+    note = book.find(allocation)
     if note is None or note.mechanism != Fence.name or note.step is not Step.PREPARED:
         return None
     folder, limits = book.folder(allocation), _limits_of(note.made)
@@ -254,9 +257,9 @@ def shared_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:
 
 
 def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
-    """What the processes of an allocation say they use; None when it has no fence. Raises RegionDamaged."""
+    """What the processes of an allocation say they use; None when it has no fence on record. Raises RegionDamaged."""
     book = NoteBook(state_dir)
-    note = book.read(allocation)
+    note = book.find(allocation)
     if note is None or note.mechanism != Fence.name:
         return None
     uuids = [device["uuid"] for device in note.made["limits"]["devices"]]

@@ -3,8 +3,10 @@
 One directory per allocation, `<state>/prepared/<allocation>`, with `note.json` in it: `{"version": 1,
 "mechanism", "allocation", "generation", "step", "before", "made"}`. `before` is what was there before the
 first step and is never overwritten; `made` is what preparing makes of it. The note is the last thing
-removed. Files are replaced by rename, so a killed agent leaves the old or the new one; nothing is flushed
-to disk, because a power cut ends the shares themselves. This module knows no mechanism.
+removed. Files are replaced by rename, so a killed agent leaves the old or the new one. A note is on disk before the
+step that it announces: after a power cut the next agent knows what to undo. That undoing begins is not flushed, since
+the note before it says as much; a note that a power cut tore all the same is damaged and undone like any other.
+Everything that the mechanisms of this version make lies in the allocation's directory. This module knows no mechanism.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.durable import replacing
-from gpupool.base.errors import Refused, StaleGeneration, StateNewer, StateUnusable
+from gpupool.base.durable import make_directory_durably, replacing, write_durably
+from gpupool.base.errors import RecordDamaged, Refused, StaleGeneration, StateNewer
 from gpupool.mechanisms.contract import Step
 
 VERSION = 1
@@ -37,6 +39,14 @@ class Note:
     made: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Damaged:
+    """An allocation of which the note cannot be read."""
+
+    allocation: str
+    error: RecordDamaged
+
+
 class NoteBook:
     """The notes below one agent's state directory. One agent at a time writes; it holds the pool's lock."""
 
@@ -51,26 +61,41 @@ class NoteBook:
         return self._root / allocation
 
     def read(self, allocation: str) -> Note | None:
+        """None where there is none. Raises RecordDamaged, StateNewer."""
         path = self.folder(allocation) / "note.json"
         try:
-            entry = json.loads(path.read_text(encoding="utf-8"))
+            return _note(path)
         except FileNotFoundError:
             return None
-        except ValueError as problem:
-            raise StateUnusable(f"{path} cannot be understood: {problem}") from problem
-        if entry["version"] > VERSION:
-            raise StateNewer(f"{path} was written by a newer gpupool (version {entry['version']})")
-        step = Step(entry.pop("step"))
-        del entry["version"]
-        return Note(step=step, **entry)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise RecordDamaged(
+                f"{path} cannot be understood: {problem}", hint="what it is about is undone when its job has ended"
+            ) from problem
+
+    def find(self, allocation: str) -> Note | None:
+        """The same, and None for a damaged one: for those who only ask what there is. Raises StateNewer."""
+        try:
+            return self.read(allocation)
+        except RecordDamaged:
+            return None
+
+    def damaged(self) -> list[Damaged]:
+        """Those that cannot be read, by allocation."""
+        found = list[Damaged]()
+        for name in self._names():
+            try:
+                self.read(name)
+            except RecordDamaged as error:
+                found.append(Damaged(name, error))
+        return found
 
     def open(self, wanted: Note) -> Note:
         """Note that preparing begins. What an earlier attempt found before it began is kept.
 
         Raises StaleGeneration when the note on record is of a younger generation, Refused when it is of
-        another mechanism.
+        another mechanism. A damaged note is written anew.
         """
-        old = self.read(wanted.allocation)
+        old = self.find(wanted.allocation)
         if old is None:
             return self.write(wanted)
         self._refuse_stale(old, wanted.generation)
@@ -79,14 +104,21 @@ class NoteBook:
         return self.write(replace(wanted, before=old.before))
 
     def close(self, mechanism: str, allocation: str, generation: int) -> Note | None:
-        """Note that undoing begins; None when this mechanism has nothing on record. Raises StaleGeneration."""
-        old = self.read(allocation)
+        """Note that undoing begins; None when this mechanism has nothing on record. Raises StaleGeneration.
+
+        A damaged note is taken for one of the mechanism that asks, whom its job's checkpoint names, and left as it is.
+        """
+        try:
+            old = self.read(allocation)
+        except RecordDamaged:
+            return Note(mechanism, allocation, generation, Step.RELEASING)
         if old is None or old.mechanism != mechanism:
             return None
         self._refuse_stale(old, generation)
         releasing = replace(old, step=Step.RELEASING)
         try:
-            return self.write(releasing)
+            replace_file(self.folder(allocation) / "note.json", _entry(releasing), directory_mode=PASSED_THROUGH)
+            return releasing
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -94,11 +126,12 @@ class NoteBook:
             return releasing
 
     def write(self, note: Note) -> Note:
+        """It is on disk when this returns. Blocks for up to four flushes."""
         folder = self.folder(note.allocation)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directory_durably(folder, mode=PASSED_THROUGH)
         for directory in (self._root, folder):
-            directory.chmod(PASSED_THROUGH)
-        replace_file(folder / "note.json", _entry(note), directory_mode=PASSED_THROUGH)
+            directory.chmod(PASSED_THROUGH)  # whatever the agent's umask
+        write_durably(folder / "note.json", _text(_entry(note)).encode(), mode=0o644)
         return note
 
     def forget(self, allocation: str) -> None:
@@ -113,10 +146,12 @@ class NoteBook:
         folder.rmdir()
 
     def all(self, mechanism: str) -> Iterator[Note]:
-        """The notes of one mechanism, by allocation."""
-        names = sorted(p.name for p in self._root.iterdir()) if self._root.is_dir() else []
-        notes = (self.read(name) for name in names)
+        """The notes of one mechanism, by allocation. Damaged ones are nobody's: see `damaged`."""
+        notes = (self.find(name) for name in self._names())
         return (note for note in notes if note is not None and note.mechanism == mechanism)
+
+    def _names(self) -> list[str]:
+        return sorted(path.name for path in self._root.iterdir()) if self._root.is_dir() else []
 
     @staticmethod
     def _refuse_stale(on_record: Note, generation: int) -> None:
@@ -127,6 +162,15 @@ class NoteBook:
                 on_record=on_record.generation,
                 named=generation,
             )
+
+
+def _note(path: Path) -> Note:
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    version = entry.pop("version")
+    if version > VERSION:
+        raise StateNewer(f"{path} was written by a newer gpupool (version {version})")
+    step = Step(entry.pop("step"))
+    return Note(step=step, **entry)
 
 
 def _entry(note: Note) -> dict[str, Any]:
@@ -143,7 +187,7 @@ def _entry(note: Note) -> dict[str, Any]:
 
 def overwrite_file(path: Path, document: Mapping[str, Any]) -> None:
     """Write JSON over the blocks a file has, for a disk that has no other: one write, which a kill does not cut."""
-    text = (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+    text = _text(document).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size), 0)
@@ -154,7 +198,11 @@ def overwrite_file(path: Path, document: Mapping[str, Any]) -> None:
 
 def replace_file(path: Path, document: Mapping[str, Any], directory_mode: int = 0o755) -> None:
     """Write JSON that readers see whole or not at all. Readable by all: jobs run as other users."""
-    replace_text(path, json.dumps(document, sort_keys=True, indent=1) + "\n", directory_mode)
+    replace_text(path, _text(document), directory_mode)
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, indent=1) + "\n"
 
 
 def replace_text(path: Path, text: str, directory_mode: int = 0o755) -> None:

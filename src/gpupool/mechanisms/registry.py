@@ -20,8 +20,8 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({m.name: m for m in (Whol
 
 
 def on_record(allocation: str, state_dir: Path) -> Mechanism | None:
-    """The mechanism that prepared an allocation on this node, for undoing it; None when none has."""
-    note = NoteBook(state_dir).read(allocation)
+    """The mechanism that prepared an allocation, for undoing it; None where none has, or its note is damaged."""
+    note = NoteBook(state_dir).find(allocation)
     return None if note is None else MECHANISMS[note.mechanism]
 
 

@@ -1,8 +1,8 @@
 """A disk that keeps what was flushed, and of the rest whatever it likes.
 
 Of what was written to a file since its last flush, any 512-byte sectors may be there and any may not, in any order of
-age. Of the names that changed in a directory since its last flush, the oldest so many are there. This is what POSIX
-leaves open; file systems in use promise more.
+age. Of the names that changed in a directory since its last flush, the oldest so many are there; of what is in a
+directory whose own name is not there, nothing is. This is what POSIX leaves open; file systems in use promise more.
 """
 
 from __future__ import annotations
@@ -88,6 +88,10 @@ def _apply(found: bytearray, at: int, data: bytes | None) -> None:
     found[at : at + len(data)] = data
 
 
+class Directory(File):
+    """A name that holds others."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A name that came, moved or went, with the file it was for."""
@@ -98,7 +102,7 @@ class Change:
     file: File
 
     def apply(self, names: dict[str, File]) -> None:
-        if self.kind == "c":
+        if self.kind in "cm":
             names[self.name] = self.file
         elif self.kind == "r":
             names.pop(self.name, None)
@@ -121,7 +125,7 @@ class Disk:
             file.pending.append((record.at, record.data if record.kind == "w" else None))
         elif record.kind == "s":
             self._flush(record.path)
-        elif record.kind in "cru":
+        elif record.kind in "crum":
             self._change(record)
 
     def _flush(self, path: str) -> None:
@@ -131,7 +135,8 @@ class Disk:
             change.apply(self._kept)
 
     def _change(self, record: Record) -> None:
-        file = File() if record.kind == "c" else self._now.get(record.path, File())
+        made = {"c": File, "m": Directory}
+        file = made[record.kind]() if record.kind in made else self._now.get(record.path, File())
         change = Change(record.kind, record.path, record.other, file)
         change.apply(self._now)
         self._changes.setdefault(os.path.dirname(record.path), []).append(change)
@@ -142,4 +147,13 @@ class Disk:
         for changes in self._changes.values():
             for change in changes[: chance.randint(0, len(changes))]:
                 change.apply(names)
-        return {path: file.after_cut(chance) for path, file in names.items()}
+        return {
+            path: file.after_cut(chance)
+            for path, file in names.items()
+            if not isinstance(file, Directory) and self._is_reached(path, names)
+        }
+
+    def _is_reached(self, path: str, names: dict[str, File]) -> bool:
+        """Whether every directory above it that was made meanwhile is there."""
+        above = (str(one) for one in Path(path).parents)
+        return all(one in names for one in above if isinstance(self._now.get(one), Directory))

@@ -71,6 +71,8 @@ def test_a_damaged_checkpoint_is_found_as_one_that_says_nothing(directories: Job
     (path / "allocation.json").write_text(text)
     (found,) = directories.unfinished()
     assert (found.directory, found.checkpoint) == (path, None)
+    assert found.damaged is not None
+    assert found.damaged.code == "GP-5037"
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused_and_not_touched(directories: JobDirectories) -> None:

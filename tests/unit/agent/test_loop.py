@@ -262,6 +262,26 @@ def test_a_damaged_checkpoint_ends_what_runs_there_and_the_job_is_lost(pool: Poo
     pool.server.until_state(job["id"], "lost", "failed")
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_an_agent_begins_where_a_power_cut_tore_its_notes(pool: Pool, *, forgotten: bool) -> None:
+    """With the checkpoint of the job, and without it: nothing but the torn note is left then."""
+    job = pool.server.submit("sleep 600")
+    pool.server.until_state(job["id"], "running")
+    pool.end_agent()
+    (note,) = (pool.server.paths.agent / "prepared").glob("*/note.json")
+    note.write_text("")
+    if forgotten:
+        with Connection(pool.server.job_dir(job["id"])) as line:
+            line.stop(0)
+        until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+        pool.server.job_dir(job["id"]).rename(pool.server.paths.root / "away")
+    pool.start_agent()
+    if not forgotten:
+        pool.server.stop(job["id"])
+    pool.server.until_state(job["id"], "lost", "stopped", "failed")
+    until(lambda: not note.parent.exists(), "the torn note being gone")
+
+
 def test_a_node_that_lost_its_state_says_that_its_jobs_are_lost_and_starts_none_twice(pool: Pool) -> None:
     job = pool.server.submit("sleep 600")
     pool.server.until_state(job["id"], "running")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import Refused, StateNewer, StateUnusable
+from gpupool.base.errors import Refused, StateNewer
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.registry import MECHANISMS, choose
@@ -104,9 +104,22 @@ def test_a_note_of_a_newer_gpupool_is_left_alone(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_a_damaged_note_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 1, "step": "prepared"}'])
+def test_a_damaged_note_is_unknown_and_undone_like_another(tmp_path: Path, text: str) -> None:
     Share().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
-    path = NoteBook(tmp_path).folder("al-7") / "note.json"
-    path.write_text("{")
-    with pytest.raises(StateUnusable, match=r"note\.json"):
-        Share().observe(tmp_path)
+    book = NoteBook(tmp_path)
+    (book.folder("al-7") / "note.json").write_text(text)
+    assert Share().observe(tmp_path) == {}
+    assert Share().held("al-7", tmp_path)[0] is FenceLevel.NONE
+    assert "GP-5037" in Share().held("al-7", tmp_path)[1]
+    assert [(one.allocation, one.error.code) for one in book.damaged()] == [("al-7", "GP-5037")]
+    Share().unprepare("al-7", 3, tmp_path)
+    assert not book.folder("al-7").exists()
+
+
+def test_preparing_again_writes_a_damaged_note_anew(tmp_path: Path) -> None:
+    wanted = view(part(CARDS[1], 300, 8192))
+    Share().prepare(wanted, tmp_path)
+    (NoteBook(tmp_path).folder("al-7") / "note.json").write_text("")
+    Share().prepare(wanted, tmp_path)
+    assert Share().observe(tmp_path)["al-7"].generation == 3
