@@ -70,7 +70,7 @@ class GangCampaign(Campaign):
 
     def __init__(self, directory: Path, seed: int, *, separate_agent: bool) -> None:
         super().__init__(directory, seed, separate_agent=separate_agent)
-        self.pool = EagerPool(directory / "state", separate_agent=separate_agent, sim=self.pool.sim)
+        self.pool = EagerPool(self.pool.paths.root, separate_agent=separate_agent, sim=self.pool.sim)
         self.load = GangLoad(self.pool, self.truth, seed, live_at_most=40)
 
     def by_their_lines(self) -> list[str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tests.faults.pool import FaultPool
 
-DISK_MIB = 192
-"""Of the file system under a state directory: room for the jobs of a few hundred kills."""
+DISK_MIB = 384
+"""Of the file system under a state directory: room for the jobs of a thousand kills."""
 
 
 @contextlib.contextmanager
@@ -45,17 +45,19 @@ def paused(pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full_disk(state: Path) -> Iterator[None]:
-    """Not a byte is left beside a state directory."""
+    """Not a byte is left beside a state directory, which must have a file system of its own."""
+    if not state.parent.is_mount():
+        raise ValueError(f"{state.parent} is no file system of its own: filling it would fill the machine's disk")
     filler = state.parent / "filler"
-    with open(filler, "wb", buffering=0) as file:
-        for size in (1 << 20, 1 << 12):
-            with contextlib.suppress(OSError):
-                while file.write(b"\0" * size):
-                    continue
     try:
+        with open(filler, "wb", buffering=0) as file:
+            for size in (1 << 20, 1 << 12):
+                with contextlib.suppress(OSError):
+                    while file.write(b"\0" * size):
+                        continue
         yield
     finally:
-        filler.unlink()
+        filler.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

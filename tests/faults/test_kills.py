@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.gang_campaign import run_gang_campaign
-from tests.faults.harness import run_campaign
+from tests.faults.gang_campaign import GangCampaign, run_gang_campaign
+from tests.faults.harness import Campaign, run_campaign
+from tests.faults.shortages import full_disk
 
 SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
 
@@ -34,3 +35,11 @@ def test_gangs_preemption_and_moves_survive_a_dozen_kills(tmp_path: Path) -> Non
     print(f"seed {SEED}: {counts}")
     assert sum(counts.kills.values()) == 12
     assert counts.kinds["job.placed"] > 12
+
+
+@pytest.mark.parametrize("kind", [Campaign, GangCampaign])
+def test_a_pool_without_a_file_system_of_its_own_has_no_disk_filled(tmp_path: Path, kind: type[Campaign]) -> None:
+    state = kind(tmp_path, SEED, separate_agent=False).pool.paths.root
+    assert state.parent == tmp_path / "disk", "what `own_disk` mounts"
+    with pytest.raises(ValueError, match="no file system of its own"), full_disk(state):
+        raise AssertionError("the machine's disk was filled")
