@@ -65,6 +65,13 @@ static bool others_want(const struct arb_card *card, const struct arb_member *bu
     return false;
 }
 
+/* Somebody waits for the card, or uses it on a lease of his own. Work that outlasts its lease is no claim to the card. */
+static bool is_contested(const struct arb_card *card, const struct arb_member *m)
+{
+    bool held = card->holder && card->holder != m && card->holder->seen.inflight_ns > 0;
+    return held || others_want(card, m);
+}
+
 /* --- what was used --- */
 
 /* A charge is settled when its work was seen finished. A total that went back is a broken claim, except for the moment
@@ -98,6 +105,7 @@ static int64_t bounded_by_clock(struct arb_member *m, bool held, int64_t used, i
 
 static void pay(struct arb_card *card, struct arb_member *m, int64_t used)
 {
+    m->paid_ns += (uint64_t)used;
     if (promised(m) && !(card->leftover && card->holder == m))
         m->balance_ns -= used;
     else
@@ -152,6 +160,13 @@ static void rejoin(struct arb_card *card, struct arb_member *m)
     m->deaf = m->deaf && m->seen.waiters > 0 && m->seen.charged_ns == m->deaf_charged_ns;
 }
 
+/* Contested is what was contested at both ends: in between, a member that stops wanting the card may say nothing of it. */
+static void note_alone(const struct arb_card *card, struct arb_member *m, int64_t elapsed)
+{
+    if (!m->contested || !is_contested(card, m))
+        m->alone_ns += (uint64_t)elapsed;
+}
+
 static void account(struct arb_card *card, uint64_t now)
 {
     int64_t elapsed = now > card->now_ns ? (int64_t)(now - card->now_ns) : 0;
@@ -165,6 +180,7 @@ static void account(struct arb_card *card, uint64_t now)
         pay(card, m, used);
         if (m == card->holder)
             pay_for_holding(card, used, elapsed);
+        note_alone(card, m, elapsed);
         rejoin(card, m);
     }
 }
@@ -445,6 +461,7 @@ static void tell(struct arb_card *card)
     for (struct arb_member *m = card->members; m; m = m->next) {
         m->word.holding = holding(card, m);
         m->word.window_ns = others_want(card, m) ? ARB_WINDOW_NS : ARB_LONE_WINDOW_NS;
+        m->contested = is_contested(card, m);
     }
 }
 
@@ -485,10 +502,15 @@ void arb_leave(struct arb_card *card, struct arb_member *member)
         }
 }
 
+uint64_t arb_flight(const struct arb_card *card, const struct arb_member *member)
+{
+    bool flies = member->seen.inflight_ns && member->flight_since_ns;
+    return flies ? earlier(card->now_ns - member->flight_since_ns, ARB_FLIGHT_MAX_NS) : 0;
+}
+
 int64_t arb_owns(const struct arb_card *card, const struct arb_member *member)
 {
-    uint64_t flight = member->seen.inflight_ns && member->flight_since_ns ? card->now_ns - member->flight_since_ns : 0;
-    return member->balance_ns - (int64_t)earlier(flight, ARB_FLIGHT_MAX_NS);
+    return member->balance_ns - (int64_t)arb_flight(card, member);
 }
 
 void arb_resize(struct arb_member *member, struct arb_limits limits)

@@ -65,6 +65,9 @@ struct arb_member {
     bool deaf; /* in and out: cleared by the caller when it rings, set here when it was given time and did not take it */
     uint64_t deaf_charged_ns;
     uint64_t flight_since_ns; /* in flight, and nothing of it settled, since then */
+    uint64_t paid_ns;         /* everything that it was made to pay, promised or borrowed */
+    uint64_t alone_ns;        /* time in which no other member was seen to want the card all the time */
+    bool contested;           /* another member wanted the card after the last decision */
     uint32_t nonsense; /* times the claim was impossible and was bounded */
     struct arb_member *next;
 };
@@ -83,6 +86,8 @@ void arb_join(struct arb_card *card, struct arb_member *member, struct arb_limit
 void arb_leave(struct arb_card *card, struct arb_member *member);
 /* Debts and what was saved stay; the new rate holds from now on. */
 void arb_resize(struct arb_member *member, struct arb_limits limits);
+/* How long something is in flight of which nothing was settled; 60 s at most. It may be running, so it may be owed. */
+uint64_t arb_flight(const struct arb_card *card, const struct arb_member *member);
 /* What it owns by the arbiter's own clock: the balance, less what is in flight and may be running. For who compares it with the card. */
 int64_t arb_owns(const struct arb_card *card, const struct arb_member *member);
 /* Decides; afterwards every member's `word` holds. Returns when to call again if nothing happens before: ARB_NEVER or later than now. */

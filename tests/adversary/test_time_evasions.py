@@ -41,7 +41,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
     """A card for each of the jobs of one test."""
-    with RealPool(open_to_other_users(tmp_path_factory.mktemp("adversary")) / "pool", "6xL40S") as running:
+    with RealPool(open_to_other_users(tmp_path_factory.mktemp("adversary")) / "pool", f"{CARDS}xL40S") as running:
         yield running
 
 
@@ -69,6 +69,54 @@ def test_every_evasion_is_found_and_its_job_ended(pool: RealPool, programs: Path
     assert states == dict.fromkeys(EVASIONS, "failed"), [pool.do("logs", way) for way in EVASIONS]
     for way, kind in EVASIONS.items():
         assert kind in found(pool, way), (way, found(pool, way))
+
+
+BESIDE_OTHERS = {
+    "pointers": "fence.time",
+    "one-first": "fence.time",
+    "limits": "fence.mount",
+    "pinned": None,
+    "half": None,
+}
+"""What is found where another share wants the card. None: a lease is paid by the wall clock there and not by the page
+that was forged, so it lives to its end unless it had more than it paid all the same.
+"""
+CARDS = 6
+NEIGHBOUR = ("--gpu", "0.3", "--sharing", "burst", "--memory", "25GiB")
+SMALL_SHARE = ("--gpu", "0.3", "--memory", "15GiB")
+"""Beside a neighbour on every card there is room for one of these."""
+CONTESTED_SECONDS = "15"
+
+
+@pytest.fixture
+def contested(pool: RealPool, programs: Path) -> Iterator[RealPool]:
+    """On each card a neighbour that wants all of it all the time."""
+    names = [f"neighbour-{number}" for number in range(CARDS)]
+    for name in names:
+        pool.do("submit", "--name", name, *NEIGHBOUR, "--", str(programs / "fence_ways"), "vary", "600", "0")
+        pool.until_state(name, "running")
+    yield pool
+    for name in names:
+        pool.do("stop", name, "--grace", "0s")
+        pool.until_state(name, "stopped")
+
+
+@pytest.mark.parametrize("sharing", ["burst", "best-effort"])
+def test_contested_time_taken_past_the_fence_is_found(contested: RealPool, programs: Path, sharing: str) -> None:
+    pool, share = contested, (*SMALL_SHARE, "--sharing", sharing)
+    for way in BESIDE_OTHERS:
+        before = ["unshare", "-m", "--"] if way == "limits" else []
+        words = (*before, str(programs / "evade"), way, CONTESTED_SECONDS)
+        pool.do("submit", "--name", f"{sharing}-{way}", *share, "--", *words)
+    honest = f"{sharing}-honest"
+    pool.do("submit", "--name", honest, *share, "--", str(programs / "fence_ways"), "vary", HONEST_SECONDS, "8")
+    for way, kind in BESIDE_OTHERS.items():
+        name = f"{sharing}-{way}"
+        state, kinds = pool.until_state(name, "done", "failed", "stopped")["state"], found(pool, name)
+        expected = {kind} if kind else kinds & {"fence.time"}
+        assert (state, kinds) == ("failed" if expected else "done", expected), pool.do("logs", name)
+    assert pool.until_state(honest, "done", "failed", "stopped")["state"] == "done"
+    assert found(pool, honest) == set()
 
 
 HONEST = {

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpupool.mechanisms.arbiter import ShareStatus
+
 REPOSITORY = Path(__file__).parents[2]
 NATIVE = REPOSITORY / "native"
 SIMULATION = REPOSITORY / "tests/unit/native/fence_compute_sim.c"
@@ -73,14 +75,14 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each tenant really had of the card, and what the arbiter held it to own; times are milliseconds since the
+    """What each tenant really had of the card, and what the arbiter said of it; times are milliseconds since the
     beginning.
     """
 
     sample_ms: int
     used_ns: Mapping[str, Sequence[int]]
     counted_ns: Mapping[str, int]
-    owns_ns: Mapping[str, Sequence[int]]
+    said: Mapping[str, Sequence[ShareStatus]]
     messages: int
     arbitrations: int
     records: int
@@ -129,7 +131,7 @@ def simulate(
         sample_ms=said["sample_ms"],
         used_ns={name: each["used_ns"] for name, each in said["tenants"].items()},
         counted_ns={name: each["counted_ns"] for name, each in said["tenants"].items()},
-        owns_ns={name: each["balance_ns"] for name, each in said["tenants"].items()},
+        said={name: [ShareStatus(name, 0, *one) for one in each["said"]] for name, each in said["tenants"].items()},
         **{name: said[name] for name in ("messages", "arbitrations", "records", "launches")},
     )
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpupool.agent.time_audit import TimeAudit
-from gpupool.mechanisms.regions import DeviceLimit
+from tests.support.audited import found_in
 from tests.support.compute import Outcome, Tenant, simulate
 
 LENGTHS: Mapping[str, str] = {
@@ -81,19 +80,9 @@ def errors(program: Path, load: Load, share: float) -> tuple[float, float]:
     of time finds it, since the job would be ended.
     """
     outcome = alone(program, load, share)
-    assert not audited(outcome, "a", share), (load, share)
+    assert not found_in(outcome, load.tenant("a", share)), (load, share)
     had = outcome.shares("a", WINDOW_MS, SETTLED_MS)
     wanted = share
     if min(had) < share - ERROR_POINTS / 100:
         wanted = min(share, *alone(program, load, 1.0).shares("a", WINDOW_MS, SETTLED_MS))
     return 100 * (max(had) - share), 100 * (min(had) - wanted)
-
-
-def audited(outcome: Outcome, name: str, share: float, look_ms: int = 400) -> list[str]:
-    """What the audit of time finds, with a look at the card and the arbiter each `look_ms`."""
-    audit, limit = TimeAudit(), DeviceLimit("GPU-0", 1, 1, gpu_milli=round(share * 1000))
-    step, found = look_ms // outcome.sample_ms, []
-    for at in range(0, len(outcome.used_ns[name]), step):
-        used, owns = {1: outcome.used_ns[name][at]}, outcome.owns_ns[name][at]
-        found.append(audit.look(name, limit, used, owns, (1 + at * outcome.sample_ms) * 10**6))
-    return [text for text in found if text]

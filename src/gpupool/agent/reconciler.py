@@ -26,7 +26,15 @@ from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
-from gpupool.mechanisms.regions import FenceUsage, RegionDamaged, check_grants, read_limits, read_usage, write_overhead
+from gpupool.mechanisms.regions import (
+    DeviceLimit,
+    FenceUsage,
+    RegionDamaged,
+    check_grants,
+    read_limits,
+    read_usage,
+    write_overhead,
+)
 from gpupool.model.device import DeviceUsage
 from gpupool.probes.contract import HeldUp, Machine, Probe, TimesProcesses
 
@@ -214,18 +222,18 @@ class Reconciler:
         if said is None:
             return {}
         arbiter, statuses = said
-        owns = {(each.allocation, each.device): each.owns_ns for each in statuses}
+        accounts = {(each.allocation, each.device): each for each in statuses}
         found: dict[str, list[Finding]] = {}
         for one, known in looked:
             for place, limit in enumerate(known.wanted.devices):
                 here = seen.get(one.supervisor_pid, {}).get(limit.uuid, ())
                 used = {process.pid: process.gpu_ns for process in here if process.gpu_ns is not None}
-                owned = owns.get((one.allocation, place))
-                if owned is None or len(used) < len(here) or limit.sharing != "fixed" or limit.gpu_milli >= 1000:
+                account = accounts.get((one.allocation, place))
+                if account is None or len(used) < len(here) or _has_the_whole_card(limit):
                     continue
                 mark, sampled = (arbiter, known.wanted.generation), not known.simulated
                 now = self._now_ns()
-                text = self._audit.look(one.allocation, limit, used, owned, now, mark=mark, sampled=sampled)
+                text = self._audit.look(limit, used, account, now, mark=mark, sampled=sampled)
                 if text:
                     found.setdefault(one.allocation, []).append(Finding("time", text, only_tell=sampled))
         return found
@@ -334,6 +342,11 @@ class Reconciler:
             for probe in self._probes.values():
                 if isinstance(probe, HeldUp):
                     probe.let_out(stopped)
+
+
+def _has_the_whole_card(limit: DeviceLimit) -> bool:
+    """It asks nobody, so there is no account of it to compare with."""
+    return limit.sharing == "fixed" and limit.gpu_milli >= 1000
 
 
 def _limits_changed(known: FencedFiles) -> list[Finding]:

@@ -1,10 +1,15 @@
 """Compares the GPU time that a card reports for an allocation with the time that the arbiter granted. Pure.
 
 Two accounts of one promise by two clocks that the tenant cannot write: the card counts what the processes used, the
-arbiter counts what the allocation earned and what it paid. The tenant's own usage page is not read here. An
-allocation is found if it used more than its share *and* the arbiter does not know of it, both by more than a
-tolerance and for several looks in a row. A program within its share is never found, however wrong a measurement is;
-neither is a long kernel or a debt that the arbiter knows. Rule and figures: docs/decisions/0020-audit-of-gpu-time.md.
+arbiter counts what the allocation earned and what it paid. The tenant's own usage page is not read here.
+
+* A `fixed` share is found if it used more than its share *and* the arbiter does not know of it. A program within its
+  share is never found, however wrong a measurement is; neither is a long kernel or a debt that the arbiter knows.
+* A `burst` or `best-effort` share is found if it used more than it paid while another allocation wanted the card.
+  What it uses of an idle card is nobody's loss and counts for nothing.
+
+Both must hold by more than a tolerance and for several looks in a row. Rule and figures:
+docs/decisions/0020-audit-of-gpu-time.md.
 
 Imports no probe and no /proc; time is an argument.
 """
@@ -15,15 +20,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.regions import DeviceLimit
 
 #: Nanoseconds by which both accounts must disagree: a lease and the reading of two clocks, with a margin.
 TOLERANCE_NS: Final = 500_000_000
 #: The same on a real card, whose driver samples a process's use each 1/6 to 1 s, in whole percents.
 SAMPLED_TOLERANCE_NS: Final = 2_000_000_000
-#: Part of the card that an allocation may have beyond its share without being found. The limiter's worst error that is
+#: Part of the card that a fixed share may have beyond its share without being found. The limiter's worst error that is
 #: known is 8 points: kernels of 5 or 30 us, unseen waits after each 4.
 SLACK: Final = 0.10
+#: Part of the contested time that another share may use unpaid. While others wait a lease is paid by the wall clock, so
+#: a measurement that is wrong changes nothing here.
+CONTESTED_SLACK: Final = 0.05
+#: The same by a real driver's samples.
+SAMPLED_SLACK: Final = 0.10
 #: The arbiter believes in one piece of work for 60 s. A debt beyond that is found whatever the arbiter knows.
 LONGEST_DEBT_NS: Final = 61_000_000_000
 #: Looks in a row, and nanoseconds from the first to the last of them, before a difference counts.
@@ -36,17 +47,35 @@ LAG_NS: Final = 100_000_000
 
 @dataclass
 class _Account:
-    """One allocation on one card. `card_ns`: what its promise is worth by the card's figures; `excess_ns`: what it had
-    beyond its share and the slack.
+    """One allocation on one card, as of the last look.
+
+    `card_ns`: what its promise is worth by the card's figures. `excess_ns`: what it had beyond its share and the slack.
+    `unpaid_ns`: what it had of contested time and did not pay.
     """
 
     mark: object
     at_ns: int
     seen: dict[int, int]
+    said: ShareStatus
     card_ns: float = 0.0
     excess_ns: float = 0.0
+    unpaid_ns: float = 0.0
     suspect_since_ns: int | None = None
     suspect_looks: int = 0
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What happened between two looks: the time that passed, and what the card gave."""
+
+    elapsed_ns: int
+    had_ns: int
+    said: ShareStatus
+    sampled: bool
+
+    @property
+    def tolerance_ns(self) -> int:
+        return SAMPLED_TOLERANCE_NS if self.sampled else TOLERANCE_NS
 
 
 @dataclass
@@ -57,48 +86,82 @@ class TimeAudit:
 
     def look(
         self,
-        allocation: str,
         limit: DeviceLimit,
         used_ns: Mapping[int, int],
-        owns_ns: int,
+        said: ShareStatus,
         now_ns: int,
         *,
         mark: object = None,
         sampled: bool = False,
     ) -> str:
-        """Take one look at a fixed share; the difference in words if it is found, else an empty string.
+        """Take one look at a share; the difference in words if it is found, else an empty string.
 
         Args:
             used_ns: What the card says each process had since it came, by pid.
-            owns_ns: What the arbiter says is left of the promise, less the time in flight.
+            said: What the arbiter says of the same allocation on the same card.
             mark: Whoever promised and how much; a change (a resize, another arbiter) restarts the account.
             sampled: The card's figures are a real driver's samples.
         """
-        account = self._accounts.get((allocation, limit.uuid))
+        key = (said.allocation, limit.uuid)
+        account = self._accounts.get(key)
         if account is None or account.mark != mark or now_ns <= account.at_ns:
-            self._accounts[allocation, limit.uuid] = _Account(mark, now_ns, dict(used_ns))
+            self._accounts[key] = _Account(mark, now_ns, dict(used_ns), said)
             return ""
-        tolerance = SAMPLED_TOLERANCE_NS if sampled else TOLERANCE_NS
-        elapsed, had = now_ns - account.at_ns, _grown(account.seen, used_ns)
-        share = limit.gpu_milli / 1000
-        account.at_ns, account.seen = now_ns, dict(used_ns)
-        account.card_ns = min(DEPTH_NS + LAG_NS * share, account.card_ns + share * elapsed - had)
-        account.excess_ns = max(0.0, account.excess_ns + had - (share + SLACK) * elapsed)
-        unknown = owns_ns - account.card_ns > tolerance or account.card_ns < -LONGEST_DEBT_NS
-        if not (had and unknown and account.excess_ns > tolerance):
-            account.suspect_since_ns, account.suspect_looks = None, 0
+        step = _Step(now_ns - account.at_ns, _grown(account.seen, used_ns), said, sampled)
+        rule = _beyond_share if limit.sharing == "fixed" else _beyond_paid
+        beyond_ns = rule(account, limit, step)
+        account.at_ns, account.seen, account.said = now_ns, dict(used_ns), said
+        if not _lasts(account, now_ns, found=bool(step.had_ns) and beyond_ns > 0):
             return ""
-        account.suspect_looks += 1
-        since = account.suspect_since_ns = account.suspect_since_ns or now_ns
-        if account.suspect_looks < LOOKS or now_ns - since < LASTING_NS:
-            return ""
-        beyond = round((owns_ns - account.card_ns) / 1e6)
+        beyond = round(beyond_ns / 1e6)
         return f"its processes had {beyond} ms of card {limit.uuid} more than they were granted and have told of"
 
     def forget(self, live: Collection[str]) -> None:
         """Keep these allocations alone."""
         for key in [key for key in self._accounts if key[0] not in live]:
             del self._accounts[key]
+
+
+def _beyond_share(account: _Account, limit: DeviceLimit, step: _Step) -> float:
+    """Of a fixed share: how much more it had than the arbiter knows of; 0 while it may be in order."""
+    share = limit.gpu_milli / 1000
+    most = DEPTH_NS + LAG_NS * share
+    account.card_ns = min(most, account.card_ns + share * step.elapsed_ns - step.had_ns)
+    account.excess_ns = max(0.0, account.excess_ns + step.had_ns - (share + SLACK) * step.elapsed_ns)
+    unknown_ns = step.said.owns_ns - account.card_ns
+    if account.excess_ns <= step.tolerance_ns:
+        return 0.0
+    if unknown_ns > step.tolerance_ns:
+        return unknown_ns
+    return -account.card_ns if account.card_ns < -LONGEST_DEBT_NS else 0.0
+
+
+def _beyond_paid(account: _Account, _limit: DeviceLimit, step: _Step) -> float:
+    """Of any other share: what it had of time that others wanted and did not pay; 0 while it may be in order.
+
+    What is in flight may be running and is paid when it ends, so it is believed until then; for 60 s at most, and a
+    debt of more than that whatever is claimed.
+    """
+    alone_ns = min(max(0, step.said.alone_ns - account.said.alone_ns), step.elapsed_ns)
+    contested_ns = step.elapsed_ns - alone_ns
+    had_ns = max(0, min(step.had_ns, step.elapsed_ns) - alone_ns)
+    slack = SAMPLED_SLACK if step.sampled else CONTESTED_SLACK
+    paid_ns = max(0, step.said.paid_ns - account.said.paid_ns)
+    account.unpaid_ns = max(0.0, account.unpaid_ns + had_ns - slack * contested_ns - paid_ns)
+    unknown_ns = account.unpaid_ns - step.said.flight_ns
+    if unknown_ns > step.tolerance_ns:
+        return unknown_ns
+    return account.unpaid_ns if account.unpaid_ns > LONGEST_DEBT_NS else 0.0
+
+
+def _lasts(account: _Account, now_ns: int, *, found: bool) -> bool:
+    """Whether it was found in enough looks in a row, over enough time."""
+    if not found:
+        account.suspect_since_ns, account.suspect_looks = None, 0
+        return False
+    account.suspect_looks += 1
+    since = account.suspect_since_ns = account.suspect_since_ns or now_ns
+    return account.suspect_looks >= LOOKS and now_ns - since >= LASTING_NS
 
 
 def _grown(before: Mapping[int, int], now: Mapping[int, int]) -> int:

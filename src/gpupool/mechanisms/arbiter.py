@@ -29,13 +29,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ShareStatus:
-    """What the arbiter knows of one allocation on one card: `owns_ns` is what is left of its promise (negative: debt),
-    less the time since which its work is in flight.
+    """What the arbiter knows of one allocation on one card.
+
+    `owns_ns` is what is left of its promise (negative: debt), less `flight_ns`: since when its work is in flight and
+    none of it was settled. `paid_ns` is all that it was made to pay, `alone_ns` the time in which no other allocation
+    was seen to want the card; both since it joined.
     """
 
     allocation: str
     device: int
     owns_ns: int
+    paid_ns: int = 0
+    flight_ns: int = 0
+    alone_ns: int = 0
 
 
 @dataclass
@@ -230,4 +236,5 @@ def _is_ok(asked: _Asked | None) -> bool:
 
 def _share_status(line: str) -> ShareStatus:
     fields = line.split("\t")
-    return ShareStatus(fields[1], int(fields[2]), int(fields[7]))
+    paid, flight, alone = (int(field) for field in fields[10:13])
+    return ShareStatus(fields[1], int(fields[2]), int(fields[7]), paid, flight, alone)

@@ -649,15 +649,23 @@ static uint64_t used_by(const struct tenant *t)
 }
 
 static uint64_t *samples;
-static int64_t *balances; /* what the arbiter holds each tenant to own, or to owe */
+/* What the arbiter's account of a tenant says. */
+struct said {
+    int64_t owns_ns; /* negative: owes */
+    uint64_t paid_ns, flight_ns, alone_ns;
+};
+
+static struct said *accounts;
 static uint32_t sample_count;
 
 static void sample(void)
 {
     for (uint32_t i = 0; i < tenant_count; i++)
     {
+        const struct arb_member *m = &tenants[i].member;
         samples[sample_count * tenant_count + i] = used_by(&tenants[i]);
-        balances[sample_count * tenant_count + i] = arb_owns(&arbiter, &tenants[i].member);
+        accounts[sample_count * tenant_count + i] =
+            (struct said){arb_owns(&arbiter, m), m->paid_ns, arb_flight(&arbiter, m), m->alone_ns};
     }
     sample_count++;
     schedule(now + SAMPLE_MS * 1000000ull, EV_SAMPLE, NULL, 0);
@@ -854,9 +862,11 @@ static void print_tenant(uint32_t i)
            tenants[i].name, counted, waited);
     for (uint32_t k = 0; k < sample_count; k++)
         printf("%s%" PRIu64, k ? "," : "", samples[k * tenant_count + i]);
-    printf("], \"balance_ns\": [");
-    for (uint32_t k = 0; k < sample_count; k++)
-        printf("%s%" PRId64, k ? "," : "", balances[k * tenant_count + i]);
+    printf("], \"said\": [");
+    for (uint32_t k = 0; k < sample_count; k++) {
+        const struct said *s = &accounts[k * tenant_count + i];
+        printf("%s[%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", k ? "," : "", s->owns_ns, s->paid_ns, s->flight_ns, s->alone_ns);
+    }
     printf("]}");
 }
 
@@ -867,8 +877,8 @@ static void set_up(void)
     end_ns += now;
     engine = calloc(1, sizeof *engine);
     samples = calloc(end_ns / (SAMPLE_MS * 1000000ull) + 2, sizeof *samples * (tenant_count ? tenant_count : 1));
-    balances = calloc(end_ns / (SAMPLE_MS * 1000000ull) + 2, sizeof *balances * (tenant_count ? tenant_count : 1));
-    if (!engine || !samples || !balances)
+    accounts = calloc(end_ns / (SAMPLE_MS * 1000000ull) + 2, sizeof *accounts * (tenant_count ? tenant_count : 1));
+    if (!engine || !samples || !accounts)
         fail("memory", "none");
     engine_init(engine, &config, now);
     arbiter_starts();

@@ -1,0 +1,19 @@
+"""The audit of GPU time over a scenario of virtual time."""
+
+from __future__ import annotations
+
+from gpupool.agent.time_audit import TimeAudit
+from gpupool.mechanisms.regions import DeviceLimit
+from tests.support.compute import Outcome, Tenant
+
+
+def found_in(outcome: Outcome, tenant: Tenant, look_ms: int = 400) -> list[str]:
+    """What the audit finds of one tenant, with a look at the card and the arbiter each `look_ms`."""
+    audit = TimeAudit()
+    limit = DeviceLimit("GPU-0", 1, 1, gpu_milli=round(tenant.share * 1000), sharing=tenant.sharing)
+    used, said = outcome.used_ns[tenant.name], outcome.said[tenant.name]
+    found: list[str] = []
+    for at in range(0, len(used), look_ms // outcome.sample_ms):
+        text = audit.look(limit, {1: used[at]}, said[at], (1 + at * outcome.sample_ms) * 10**6)
+        found += [text] if text else []
+    return found

@@ -1,0 +1,70 @@
+"""No honest program is found by the audit of GPU time, whatever runs beside it: random mixes on virtual time."""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import found_in
+from tests.support.compute import LONG_WORK, WORK, Tenant, build_simulation, simulate
+from tests.support.uneven_loads import random_load
+
+FEW, MANY = 60, 1_000
+SECONDS = 12.0
+SHARINGS = ("fixed", "burst", "burst", "best-effort")
+
+
+@pytest.fixture(scope="module")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_simulation(tmp_path_factory.mktemp("audit"))
+
+
+def found(simulation: Path, tenants: list[Tenant]) -> list[tuple[str, str]]:
+    outcome = simulate(simulation, tenants, SECONDS)
+    return [(tenant.line(), text) for tenant in tenants for text in found_in(outcome, tenant)]
+
+
+def assert_none_found(simulation: Path, mixes: list[list[Tenant]]) -> None:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = list(pool.map(lambda mix: found(simulation, mix), mixes))
+    wrong = [(mix, texts) for mix, texts in zip(mixes, said, strict=True) if texts]
+    assert not wrong, f"{len(wrong)} of {len(mixes)}, the first: {wrong[0]}"
+
+
+def random_mix(chance: random.Random) -> list[Tenant]:
+    """Two to four honest programs of any kind that share one card, none promised more than is left of it."""
+    left, tenants = 900, []
+    for name in "abcd"[: chance.randint(2, 4)]:
+        sharing = chance.choice(SHARINGS)
+        milli = 0 if sharing == "best-effort" else chance.randint(50, max(50, left // 2))
+        left -= milli
+        start = f"start_ms={chance.randint(0, 4000)} priority={chance.choice((0, 0, 1))}"
+        tenant = random_load(chance, 3).tenant(name, milli / 1000)
+        tenants.append(replace(tenant, sharing=sharing, options=f"{tenant.options} {start}"))
+    return tenants
+
+
+@pytest.mark.parametrize("work", [*WORK.values(), *LONG_WORK.values(), "k2000ms", "v,k2000ms"])
+def test_a_program_beside_one_that_always_wants_the_card_is_not_found(simulation: Path, work: str) -> None:
+    lengths = "lengths=20us/3ms"
+    mixes = [
+        [Tenant("a", share, sharing, work, lengths), Tenant("b", 0.3, other, beside, lengths)]
+        for sharing, share in (("burst", 0.3), ("best-effort", 0.0))
+        for other in ("fixed", "burst")
+        for beside in ("k20us", "k20us,s", "k300ms")
+    ]
+    assert_none_found(simulation, mixes)
+
+
+def test_random_mixes_of_honest_programs_are_not_found(simulation: Path) -> None:
+    assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW)])
+
+
+@pytest.mark.slow
+def test_thousands_of_random_mixes_are_not_found(simulation: Path) -> None:
+    assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW, FEW + MANY)])
