@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from bench.kubernetes import asking, gangs, hami, many, rates, waits
+from bench.kubernetes import asking, gangs, hami, many, parts, rates, waits
 from bench.kubernetes.rig import BenchPool, bench_pool
 from bench.kubernetes.sizes import Sizes
 from bench.rows import Row, table
 
 PARTS: dict[str, Callable[[BenchPool, Sizes], Awaitable[list[Row]]]] = {
     "waits": waits.rows,
+    "parts": parts.rows,
     "rates": rates.rows,
     "asking": asking.rows,
     "hami": hami.rows,
@@ -27,12 +28,13 @@ PARTS: dict[str, Callable[[BenchPool, Sizes], Awaitable[list[Row]]]] = {
 }
 
 
-async def measured(sizes: Sizes, parts: Sequence[str] = tuple(PARTS)) -> list[Row]:
+async def measured(sizes: Sizes, names: Sequence[str] = tuple(PARTS), profiles: Path | None = None) -> list[Row]:
     """Every part on a rig of its own, with as many nodes as it needs."""
     found: list[Row] = []
-    for part in parts:
+    for part in names:
         nodes = {"gangs": sizes.gang, "many": sizes.many_nodes}.get(part, sizes.nodes)
         async with bench_pool() as pool:
+            pool.profiles = profiles
             await pool.add_nodes(nodes)
             pool.start()
             await pool.capacities_told()
@@ -47,11 +49,12 @@ def main() -> int:
     for one in fields(Sizes):
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=int, default=one.default)
     parser.add_argument("--out", type=Path, help="a file for the rows, as JSON")
+    parser.add_argument("--profiles", type=Path, metavar="FOLDER", help="where `parts` puts profiles; default: none")
     asked = vars(parser.parse_args())
-    out, parts = asked.pop("out"), asked.pop("parts") or list(PARTS)
-    if unknown := sorted(set(parts) - set(PARTS)):
+    out, profiles, chosen = asked.pop("out"), asked.pop("profiles"), asked.pop("parts") or list(PARTS)
+    if unknown := sorted(set(chosen) - set(PARTS)):
         parser.error(f"no part named {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    rows = asyncio.run(measured(Sizes(**asked), parts))
+    rows = asyncio.run(measured(Sizes(**asked), chosen, profiles))
     if out is not None:
         out.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n")
     print(table(rows))

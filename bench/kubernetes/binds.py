@@ -7,6 +7,7 @@ they are created while they are placed, with a fixed number of requests in fligh
 import asyncio
 import os
 import signal
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ class Binds:
     bound_per_second: float
     wait_p50_ms: float
     wait_p99_ms: float
+    parts_ms: Mapping[str, float]
+    """Medians: from creation to the watch's word of it, from there to the gate's removal, from there to the binding."""
     nodes_used: int
     cpu_seconds: Mapping[str, float]
 
@@ -68,8 +71,8 @@ async def measure(
             placers.go_on()
         bound = await asyncio.wait_for(seen, LIMIT_SECONDS)
     used = {name: spent - before[name] for name, spent in cpu_seconds(programs).items()}
-    waits = sorted(when - max(created[name], began) for name, (when, _) in bound.items())
-    last = max(when for when, _ in bound.values())
+    waits = sorted(one.bound - max(created[name], began) for name, one in bound.items())
+    last = max(one.bound for one in bound.values())
     return Binds(
         way=way.name,
         pods=pods,
@@ -78,7 +81,8 @@ async def measure(
         bound_per_second=pods / (last - began),
         wait_p50_ms=1e3 * waits[len(waits) // 2],
         wait_p99_ms=1e3 * waits[len(waits) * 99 // 100],
-        nodes_used=len({node for _, node in bound.values()}),
+        parts_ms=_parts_ms(created, bound),
+        nodes_used=len({one.node for one in bound.values()}),
         cpu_seconds=used,
     )
 
@@ -133,12 +137,37 @@ async def _arrive(api: KubeApi, way: Way, pods: int, per_second: float) -> dict[
     return created
 
 
-async def _bindings(api: KubeApi, version: str, pods: int) -> dict[str, tuple[float, str]]:
-    """When, and to which node, each pod was bound, as the API server told it."""
-    bound: dict[str, tuple[float, str]] = {}
+@dataclass
+class _Seen:
+    """When the API server told what of one pod."""
+
+    told: float
+    ungated: float = 0.0
+    bound: float = 0.0
+    node: str = ""
+
+
+async def _bindings(api: KubeApi, version: str, pods: int) -> dict[str, _Seen]:
+    """What became of each pod, and when, as the API server told it."""
+    seen: dict[str, _Seen] = {}
+    left = pods
     async for _, found in told_of_pods(api, version):
-        if found.get("spec", {}).get("nodeName"):
-            bound.setdefault(found["metadata"]["name"], (time.perf_counter(), found["spec"]["nodeName"]))
-        if len(bound) == pods:
+        now, spec = time.perf_counter(), found.get("spec", {})
+        one = seen.setdefault(found["metadata"]["name"], _Seen(now))
+        if not one.ungated and not spec.get("schedulingGates"):
+            one.ungated = now
+        if spec.get("nodeName") and not one.bound:
+            one.bound, one.node = now, spec["nodeName"]
+            left -= 1
+        if not left:
             break
-    return bound
+    return seen
+
+
+def _parts_ms(created: Mapping[str, float], seen: Mapping[str, _Seen]) -> dict[str, float]:
+    parts = {
+        "told": [one.told - created[name] for name, one in seen.items()],
+        "ungated": [one.ungated - one.told for one in seen.values()],
+        "bound": [one.bound - one.ungated for one in seen.values()],
+    }
+    return {part: 1e3 * statistics.median(each) for part, each in parts.items()}

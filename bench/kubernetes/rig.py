@@ -51,6 +51,8 @@ class BenchPool:
         self.cluster, self.api, self.pool = cluster, api, ClusterPool(cluster, place)
         self.agents = Agents(api)
         self.nodes: list[str] = []
+        self.profiles: Path | None = None
+        """Where profiles go, where some are wanted."""
         self._port = 0
 
     async def add_nodes(self, count: int, resources: Mapping[str, str] | None = None) -> None:
@@ -83,13 +85,20 @@ class BenchPool:
 
     def counts(self) -> Counter[str]:
         """The controller's own counters; empty before it leads."""
+        found = re.findall(r"^gpupool_controller_(\w+?)(?:_total)? (\S+)$", self._metrics(), re.MULTILINE)
+        return Counter({name: int(float(value)) for name, value in found})
+
+    def wait_seconds(self) -> dict[str, float]:
+        """By part what the controller says that released pods waited, summed over them."""
+        line = r'^gpupool_controller_wait_seconds_total\{part="(\w+)"\} (\S+)$'
+        return {part: float(value) for part, value in re.findall(line, self._metrics(), re.MULTILINE)}
+
+    def _metrics(self) -> str:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
+                return str(answer.read().decode())
         except OSError:
-            return Counter()
-        found = re.findall(r"^gpupool_controller_(\w+?)(?:_total)? (\S+)$", text, re.MULTILINE)
-        return Counter({name: int(float(value)) for name, value in found})
+            return ""
 
     async def requests(self) -> Counter[str]:
         """What the API server has answered with success so far, as `VERB resource/subresource`."""

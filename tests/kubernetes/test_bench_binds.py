@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.kubernetes import asking, gangs, many, waits
+from bench.kubernetes import asking, gangs, many, parts, waits
 from bench.kubernetes.binds import Way, measure
 from bench.kubernetes.rig import PODS, BenchPool, gated, on, plain
 from bench.kubernetes.sizes import Sizes
@@ -62,6 +62,10 @@ def test_pods_that_come_at_a_rate_are_waited_for_one_by_one(cluster: Cluster, tm
             found = await waits.rows(pool, Sizes(NODES, FEW, rounds=1, arrivals=40))
             assert [row.figure.split(":")[0] for row in found] == ["gate"] * 4 + ["direct"] * 4
             assert all(row.ours > 0 for row in found if "wait" in row.figure or "controller" in row.figure)
+            looked = {row.figure: row.ours for row in await parts.rows(pool, Sizes(NODES, FEW, arrivals=40))}
+            assert looked["gate: PATCH pods a pod"] == looked["direct: POST pods/binding a pod"] == 1
+            assert all(looked[f"gate: controller, {part}, mean"] > 0 for part in ("queued", "placed", "released"))
+            assert "gate: POST events a pod" not in looked or looked["gate: POST events a pod"] <= 1
 
     asyncio.run(run())
 

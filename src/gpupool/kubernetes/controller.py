@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import fitting, ledger, names, turned
+from gpupool.kubernetes import fitting, gangs, ledger, names, turned
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
@@ -29,6 +29,7 @@ from gpupool.kubernetes.lookups import Lookups
 from gpupool.kubernetes.noting import goes_its_way, only_started
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.orphans import Orphans
+from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.queue import HEADS
@@ -41,6 +42,7 @@ from gpupool.kubernetes.settings_status import SettingsStatus
 from gpupool.kubernetes.stuck import Stuck
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
+from gpupool.kubernetes.wait_parts import WaitParts
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import Away, keep
 from gpupool.kubernetes.writing import Writing
@@ -49,7 +51,8 @@ from gpupool.scheduling.careful import CarefulCycles
 from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.snapshot import Plan
 
-QUIET_SECONDS = 0.02
+APART_SECONDS = 0.02
+"""From the end of a round to the next one: the first pod is placed at once, those after it together."""
 SOON_SECONDS = 0.5
 """So long is gathered what no plan waits for: pods that are bound, cards that are made ready."""
 LOOK_SECONDS = 60.0
@@ -81,6 +84,7 @@ class Controller:
         self.settings = PoolSettings(settings or Settings())
         self.pool = Pool(self.settings.in_use.policy)
         self.counts = Counts()
+        self.wait_parts = WaitParts(time.monotonic)
         self.events = Events(api, self.counts, now_ns)
         self.reasons = Reasons(api, self.counts, self.events, self.pool)
         self._releases = Releases(
@@ -101,6 +105,7 @@ class Controller:
         self._crowded: dict[str, str] = {}
         self._wake = asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
+        self._pace = Pace(_loop_seconds, APART_SECONDS)
         self._holding = Holding(time.monotonic)
         self._stuck = Stuck(time.monotonic, self.settings.in_use.replace_seconds)
         self._failing = Failing(time.monotonic)
@@ -115,6 +120,7 @@ class Controller:
             journal,
             now_ns,
             self._look_at_cards,
+            self._note_ledger,
             self._forgets,
         )
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
@@ -153,10 +159,10 @@ class Controller:
         yield keep(
             self.api,
             ledger.NODES,
-            self._note_ledger,
+            self._note_ledger_unless_written,
             self._lists["ledgers"].set,
             listed=self._list_ledger,
-            begins=self._writing.answered.clear,
+            begins=self._writing.begin_list,
             lasting=False,
         )
         ours = {"labelSelector": f"{names.MANAGED}=true"}
@@ -174,6 +180,7 @@ class Controller:
                 self._later = None
             try:
                 more = await self.round()
+                self._pace.wrote()
                 pause.reset()
             except GpupoolError as error:
                 log.warning("a round broke off, it is begun anew: %s", error)
@@ -183,7 +190,7 @@ class Controller:
                 await self._next()
 
     async def _next(self) -> None:
-        """Until something is noted, and quiet for a moment after it."""
+        """Until something is noted, and a moment after the last round."""
         try:
             looks = [self._holding.next_look(), LOOK_SECONDS if len(self.pool.queue) else None]
             looks += [self._stuck.next_look(self.pool), self.pool.heirs.next_look()]
@@ -194,7 +201,7 @@ class Controller:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(QUIET_SECONDS)
+        await asyncio.sleep(self._pace.rest())
 
     # --- what is noted ------------------------------------------------------------------------
 
@@ -207,6 +214,11 @@ class Controller:
 
     def _list_ledger(self, found: dict[str, Any], gone: bool) -> None:
         self._note_ledger(found, gone, sure=found["metadata"]["name"] not in self._writing.answered)
+
+    def _note_ledger_unless_written(self, found: dict[str, Any], gone: bool) -> None:
+        # The watch often tells our own write before its answer comes: as news it would be read twice, and take a round.
+        if not self._writing.hold(found, gone):
+            self._note_ledger(found, gone)
 
     def _note_ledger(self, found: dict[str, Any], gone: bool, *, sure: bool = False) -> None:
         name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
@@ -252,6 +264,7 @@ class Controller:
     def _note_release(self, pod: Pod) -> None:
         """By our own doing; the watch tells it again."""
         self._releases.keep(pod.uid, None)
+        self.wait_parts.note_released(pod.uid)
         self.pool.note_pod(pod.uid, pod)
         self._soon()
 
@@ -259,6 +272,12 @@ class Controller:
         uid = found["metadata"]["uid"]
         pod = None if gone else read_pod(found)
         self._releases.keep(uid, found if pod is not None and pod.gated else None)
+        if pod is None:
+            self.wait_parts.forget(uid)
+        elif pod.gated:
+            self.wait_parts.note(uid)
+        else:
+            self.wait_parts.note_released(uid)
         self.pool.note_pod(uid, pod)
         if pod is not None and pod.turned_away and before is not None and not before.ended:
             self.events.pod(pod, "TurnedAway", turned.sentence(pod), warning=True)
@@ -279,11 +298,13 @@ class Controller:
         self.pool.end_wills()
         self.pool.forget_turned()
         self.reservations.settle(self.pool, self._now_ns())
+        began = self.wait_parts.clock()
         plan = self._plan()
         await self._capacities.write()
         stale = await self._writing.write(plan)
-        await self._orphans.settle()
+        self.wait_parts.note_written((gangs.parts_of(one.job)[0] for one in plan.placements), began)
         self._releases.look()
+        await self._orphans.settle()
         await self._removing.evict()
         await self._removing.replace()
         self._tenant_status.note(self.pool)
@@ -313,3 +334,7 @@ class Controller:
     def _count_fault(self, fault: PolicyFault) -> None:
         log.error("%s: %s", fault.sentence, fault.error)
         self.counts.policy_failures += 1
+
+
+def _loop_seconds() -> float:
+    return asyncio.get_running_loop().time()

@@ -90,6 +90,14 @@ class Health(Collector):
             yield CounterMetricFamily(
                 f"gpupool_controller_{one.name}", one.metadata["said"], value=getattr(controller.counts, one.name)
             )
+        waits = CounterMetricFamily(
+            "gpupool_controller_wait_seconds",
+            "what released pods waited, summed: until a cycle placed them, for its ledgers, for the release's answer",
+            labels=["part"],
+        )
+        for part, seconds in controller.wait_parts.seconds.items():
+            waits.add_metric([part], seconds)
+        yield waits
         waiting = GaugeMetricFamily("gpupool_controller_waiting_pods", "managed pods without cards")
         waiting.add_metric([], len(controller.pool.queue))
         yield waiting

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpupool.kubernetes import bookkeeping, gangs, ledger, placing, returning
 from gpupool.kubernetes.api import KubeApi
@@ -34,15 +35,32 @@ class Writing:
         journal: Journal | None,
         now_ns: Callable[[], int],
         noted: Callable[[str, GpuNode | None, GpuNode | None], None],
+        note: Callable[[dict[str, Any], bool], None],
         forgets: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`noted` is told of what an answer brought: the node's name, what was known, and what is now. `forgets`:
-        whether the record of who wrote which field is cleared."""
+        """`noted` is told of what an answer brought: the node's name, what was known, and what is now. `note` takes
+        what the watch told meanwhile. `forgets`: whether the record of who wrote which field is cleared."""
         self._forgets = forgets
         self._api, self._pool, self._counts, self._now_ns = api, pool, counts, now_ns
-        self._holding, self._removing, self._journal, self._noted = holding, removing, journal, noted
+        self._holding, self._removing, self._journal = holding, removing, journal
+        self._noted, self._note = noted, note
+        self._under_way: dict[str, tuple[dict[str, Any], bool] | None] = {}
+        """By ledger that is being written, the latest that the watch told of it."""
         self.answered = set[str]()
         """Ledgers known by answers to our own requests since they were asked for in a list last."""
+
+    def begin_list(self) -> None:
+        """A list is asked for: what is known by answers or was told before it is older than that."""
+        self.answered.clear()
+        self._under_way = dict.fromkeys(self._under_way)
+
+    def hold(self, found: dict[str, Any], gone: bool) -> bool:
+        """Whether the watch's word of a ledger is kept until the answer to our write of it is known."""
+        name = found["metadata"]["name"]
+        if name not in self._under_way:
+            return False
+        self._under_way[name] = found, gone
+        return True
 
     async def write(self, plan: Plan) -> bool:
         """Every ledger that the plan or its pods' fate changes, each once; whether one of them was stale."""
@@ -90,6 +108,14 @@ class Writing:
         return *settled, *(replace(entry, generation=version) for entry in added)
 
     async def _swap(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
+        self._under_way[node.name] = None
+        try:
+            return await self._write_one(node, entries)
+        finally:
+            if (held := self._under_way.pop(node.name)) is not None:
+                self._note(*held)
+
+    async def _write_one(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
         now = await ledger.write(self._api, node, entries, self._now_ns(), self._journal, forget=self._forgets())
         self._counts.ledger_writes += 1
         if now is None:

@@ -132,19 +132,26 @@ class Api:
                     raise
             time.sleep(POLL_SECONDS)
 
+    def download(self, path: str) -> bytes:
+        """An answer that is no text. Raises RefusedError and NotAnsweredError."""
+        return self._read_once("GET", path, None, JSON, "*/*")
+
     def _request_once(self, method: str, path: str, body: Any, content_type: str) -> str:
-        headers = {"Content-Type": content_type, "Accept": JSON}
+        return self._read_once(method, path, body, content_type, JSON).decode(errors="replace")
+
+    def _read_once(self, method: str, path: str, body: Any, content_type: str, accept: str) -> bytes:
+        headers = {"Content-Type": content_type, "Accept": accept}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
             self._connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = self._connection.getresponse()
-            content = answer.read().decode(errors="replace")
+            content = answer.read()
         except (OSError, http.client.HTTPException) as broken:
             self._connection.close()
             raise NotAnsweredError(f"{method} {path}: {broken}") from broken
         if answer.status >= http.client.BAD_REQUEST:
-            raise RefusedError(answer.status, content)
+            raise RefusedError(answer.status, content.decode(errors="replace"))
         return content
 
     def _object(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Object:

@@ -83,7 +83,6 @@ class ControlPlane:
             "--anonymous-auth=false",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
-            "--profiling=false",
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
             *self._trust_flags(),

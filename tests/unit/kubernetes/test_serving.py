@@ -39,6 +39,8 @@ def test_the_one_that_leads_tells_everything_that_it_counts() -> None:
     assert ready == "ok: it leads\n"
     for one in fields(Counts):
         assert f"gpupool_controller_{one.name}_total 0.0" in metrics
+    for part in ("queued", "placed", "released"):
+        assert f'gpupool_controller_wait_seconds_total{{part="{part}"}} 0.0' in metrics
 
 
 def test_one_that_stands_by_says_who_leads() -> None:

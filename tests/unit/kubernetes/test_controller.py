@@ -1,0 +1,140 @@
+"""The rounds of a controller, counted on an API server in memory and a clock that only its timers move."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any
+
+from gpupool.kubernetes import ledger
+from gpupool.kubernetes.controller import APART_SECONDS, SOON_SECONDS, Controller
+from tests.support import kube_builders
+from tests.support.kube_memory import MemoryApi
+
+PODS = "/api/v1/namespaces/default/pods"
+LONG = 5.0
+
+
+class _Skipping(selectors.DefaultSelector):
+    """Never blocks: the time that somebody would wait is over at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self.skipping = _Skipping()
+        super().__init__(self.skipping)
+
+    def time(self) -> float:
+        return self.skipping.now
+
+
+def on_virtual_time(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        runner.run(work)
+
+
+def server() -> MemoryApi:
+    api = MemoryApi()
+    api.put("/api/v1/nodes/n0", kube_builders.node("n0"))
+    api.put(f"{ledger.NODES}/n0", kube_builders.gpu_node("n0"))
+    return api
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def led(api: MemoryApi) -> tuple[Controller, asyncio.Task[None]]:
+    """A controller that has nothing to do any more."""
+    controller = Controller(api, lambda: 10**18)
+    life = asyncio.create_task(controller.run())
+    await asyncio.sleep(LONG)
+    return controller, life
+
+
+async def ended(life: asyncio.Task[None]) -> None:
+    life.cancel()
+    await asyncio.gather(life, return_exceptions=True)
+
+
+def when(api: MemoryApi, path: str) -> list[float]:
+    """When it was written."""
+    return [at for at, _, of in api.writes if of == path]
+
+
+def test_a_pod_that_comes_alone_is_placed_without_waiting_for_others() -> None:
+    async def run() -> None:
+        api = server()
+        _, life = await led(api)
+        created = now()
+        api.put(f"{PODS}/a", kube_builders.pod("a"))
+        await asyncio.sleep(LONG)
+        assert when(api, f"{ledger.NODES}/n0") == [created]
+        assert when(api, f"{PODS}/a") == [created]
+        await ended(life)
+
+    on_virtual_time(run())
+
+
+def test_pods_right_after_the_first_are_placed_together_by_one_write() -> None:
+    async def run() -> None:
+        api = server()
+        _, life = await led(api)
+        created = now()
+        api.put(f"{PODS}/a", kube_builders.pod("a"))
+        for number in range(4):
+            await asyncio.sleep(APART_SECONDS / 10)
+            api.put(f"{PODS}/b{number}", kube_builders.pod(f"b{number}"))
+        await asyncio.sleep(LONG)
+        first, second = when(api, f"{ledger.NODES}/n0")
+        assert (first, round(second - created, 6)) == (created, APART_SECONDS)
+        await ended(life)
+
+    on_virtual_time(run())
+
+
+def test_a_pod_takes_one_cycle_although_the_watch_tells_its_ledger_before_the_answer() -> None:
+    async def run() -> None:
+        api = server()
+        controller, life = await led(api)
+        before = controller.counts.cycles
+        api.put(f"{PODS}/a", kube_builders.pod("a"))
+        await asyncio.sleep(SOON_SECONDS / 2)
+        assert controller.counts.releases == 1
+        assert controller.counts.cycles - before == 1
+        await ended(life)
+
+    on_virtual_time(run())
+
+
+def test_what_an_agent_reports_while_its_ledger_is_written_is_known_after_the_answer() -> None:
+    async def run() -> None:
+        api = server()
+        controller, life = await led(api)
+        request = api.request
+
+        async def reported(method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+            answer = await request(method, path, body, **more)
+            if path == f"{ledger.NODES}/n0":
+                found = api.objects[path]
+                api.put(path, {**found, "status": {**found["status"], "observedGeneration": 2}})
+                await asyncio.sleep(APART_SECONDS)  # the watch is read, the answer is on its way
+            return answer
+
+        api.request = reported  # type: ignore[method-assign]
+        api.put(f"{PODS}/a", kube_builders.pod("a"))
+        await asyncio.sleep(LONG)
+        known = controller.pool.ledgers["n0"]
+        assert (known.observed, known.version, len(known.entries)) == (2, 2, 1)
+        await ended(life)
+
+    on_virtual_time(run())
