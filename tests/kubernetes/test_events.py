@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes import ledger, names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -65,11 +65,23 @@ def message(found: Object) -> str:
     return str(one.get("message", ""))
 
 
-def test_placed_waiting_and_no_second_time_by_another_leader(pool: ClusterPool, admin: Api, pods_path: str) -> None:
-    uid = create(admin, pods_path, "one")["metadata"]["uid"]
-    placed = told(pool, space(pods_path), "one", "Placed")
+def test_a_direct_pod_is_told_its_cards_and_a_gated_one_has_them_in_its_annotation(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    uid = create(admin, pods_path, "direct", direct=True)["metadata"]["uid"]
+    placed = told(pool, space(pods_path), "direct", "Placed")
     assert f"{NODE}: main: GPU-{NODE}-0" in placed["message"]
     assert (placed["involvedObject"]["uid"], placed["type"]) == (uid, "Normal")
+    pool.clear(pods_path)
+    create(admin, pods_path, "gated")
+    bound = admin.until(f"{pods_path}/gated", is_bound)
+    assert f"{NODE}: main: GPU-{NODE}-0" in bound["metadata"]["annotations"][names.PLACED]
+    assert events(admin, space(pods_path), "gated") == []
+
+
+def test_waiting_is_told_and_no_second_time_by_another_leader(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+    create(admin, pods_path, "one")
+    admin.until(f"{pods_path}/one", is_bound)
     create(admin, pods_path, "two")
     waiting = told(pool, space(pods_path), "two", "Waiting")
     assert "whole card" in waiting["message"]
@@ -78,7 +90,6 @@ def test_placed_waiting_and_no_second_time_by_another_leader(pool: ClusterPool, 
     create(admin, pods_path, "three")
     told(pool, space(pods_path), "three", "Waiting")
     assert [one["reason"] for one in events(admin, space(pods_path), "two")] == ["Waiting"]
-    assert [one["reason"] for one in events(admin, space(pods_path), "one")] == ["Placed"]
 
 
 def test_a_node_that_is_let_go_and_taken_in_and_a_card_that_is_lost_and_back(pool: ClusterPool, admin: Api) -> None:

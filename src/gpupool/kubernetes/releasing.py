@@ -141,7 +141,8 @@ class Releases:
             return
         self._again.pop(uid, None)
         self._counts.releases += 1
-        self._events.pod(pod, "Placed", told[names.PLACED])
+        if pod.direct:  # kube-scheduler tells of the others where they are, and the annotation on which cards
+            self._events.pod(pod, "Placed", told[names.PLACED])
         known = self._pool.pods.get(uid)
         if known is not None and known.version == pod.version:  # else the watch told it, and maybe what came after it
             self._note(now)
