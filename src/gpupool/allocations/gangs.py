@@ -142,26 +142,37 @@ def shape_columns(shape: Shape) -> dict[str, Any]:
 # What a member is told ------------------------------------------------------------------------------------
 
 
-def environment(gang: Any, me: Any, members: Iterable[Any]) -> dict[str, str]:
-    """A member's variables. `members` are those that hold cards now, in the order of their rank.
+class Meeting:
+    """How the members of one gang find each other, worked out once for all of them.
 
-    Rows with gang_rank, launcher, cards, node, agent and the node's facts. RANK and WORLD_SIZE are set as torchrun sets
-    them for a process, so only where each worker has one card; with several, torchrun makes one process for each.
+    `members` are those that hold cards now, in the order of their rank: rows with gang_rank, launcher, cards, node and
+    agent. `hostnames` are those of nodes that told theirs, by the node's name.
     """
-    placed = list(members)
-    workers = [member for member in placed if not member.launcher]
-    one_host = len({member.agent for member in placed}) == 1
-    hosts = ["127.0.0.1" if one_host else member.facts.get("hostname") or member.node for member in workers]
-    told = {
-        "GPUPOOL_GANG": gang.name,
-        "GPUPOOL_GANG_SIZE": str(len(workers)),
-        "GPUPOOL_GANG_RANK": str(me.gang_rank),
-        "GPUPOOL_GANG_ROLE": me.gang_role,
-        "GPUPOOL_GANG_HOSTS": ",".join(hosts),
-        "MASTER_ADDR": hosts[0] if hosts else "127.0.0.1",
-        "MASTER_PORT": str(MASTER_PORTS[gang.id % len(MASTER_PORTS)]),
-    }
-    rank = next((n for n, member in enumerate(workers) if member.gang_rank == me.gang_rank), None)
-    if rank is not None and all(worker.cards == 1 for worker in workers):
-        told |= {"RANK": str(rank), "WORLD_SIZE": str(len(workers)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    return told
+
+    def __init__(self, gang: Any, members: Iterable[Any], hostnames: Mapping[str, str]) -> None:
+        placed = list(members)
+        workers = [member for member in placed if not member.launcher]
+        one_host = len({member.agent for member in placed}) == 1
+        hosts = ["127.0.0.1" if one_host else hostnames.get(member.node) or member.node for member in workers]
+        self._common = {
+            "GPUPOOL_GANG": gang.name,
+            "GPUPOOL_GANG_SIZE": str(len(workers)),
+            "GPUPOOL_GANG_HOSTS": ",".join(hosts),
+            "MASTER_ADDR": hosts[0] if hosts else "127.0.0.1",
+            "MASTER_PORT": str(MASTER_PORTS[gang.id % len(MASTER_PORTS)]),
+        }
+        one_card = all(worker.cards == 1 for worker in workers)
+        self._number = {worker.gang_rank: n for n, worker in enumerate(workers)} if one_card else {}
+
+    def environment(self, me: Any) -> dict[str, str]:
+        """A member's variables: a row with gang_rank and gang_role.
+
+        RANK and WORLD_SIZE are set as torchrun sets them for a process, so only where each worker has one card; with
+        several, torchrun makes one process for each.
+        """
+        told = {**self._common, "GPUPOOL_GANG_RANK": str(me.gang_rank), "GPUPOOL_GANG_ROLE": me.gang_role}
+        number = self._number.get(me.gang_rank)
+        if number is not None:
+            world = str(len(self._number))
+            told |= {"RANK": str(number), "WORLD_SIZE": world, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        return told

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.gangs import environment
+from gpupool.allocations.gangs import Meeting
 from gpupool.allocations.tables import allocations, arrays, claims, gangs, jobs, launches, seats
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
@@ -78,6 +78,7 @@ _WORK = (
     .order_by(allocations.c.work_seq, allocations.c.id)
 )
 _GANGS = sa.select(gangs).where(gangs.c.id.in_(sa.bindparam("gangs", expanding=True)))
+_FACTS = sa.select(nodes.c.name, nodes.c.facts).where(nodes.c.name.in_(sa.bindparam("nodes", expanding=True)))
 _PLACED_MEMBERS = (
     sa.select(
         jobs.c.gang_id,
@@ -86,7 +87,6 @@ _PLACED_MEMBERS = (
         claims.c.cards,
         nodes.c.name.label("node"),
         nodes.c.agent,
-        nodes.c.facts,
     )
     .join(allocations, allocations.c.job_id == jobs.c.id)
     .join(claims, claims.c.id == jobs.c.claim_id)
@@ -128,17 +128,27 @@ def _seats(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int
 
 
 def _gang_variables(connection: sa.Connection, rows: Sequence[Row]) -> Callable[[Row], dict[str, str]]:
-    """What the members among these rows are told of their gangs; nothing for the others."""
-    ids = {"gangs": list({row.gang_id for row in rows if row.gang_id is not None})}
-    known = {gang.id: gang for gang in connection.execute(_GANGS, ids)} if ids["gangs"] else {}
+    """What the members among these rows that are to run are told of their gangs; nothing for the others."""
+    wanted = {row.gang_id for row in rows if row.gang_id is not None and _is_to_run(row)}
+    if not wanted:
+        return lambda _row: {}
+    ids = {"gangs": list(wanted)}
     placed: dict[int, list[Row]] = defaultdict(list)
-    for member in connection.execute(_PLACED_MEMBERS, ids) if known else ():
+    for member in connection.execute(_PLACED_MEMBERS, ids):
         placed[member.gang_id].append(member)
+    names = {member.node for members in placed.values() for member in members}
+    facts = connection.execute(_FACTS, {"nodes": list(names)}).all()  # once for each node, not for each member
+    hostnames = {row.name: row.facts["hostname"] for row in facts if row.facts.get("hostname")}
+    meetings = {gang.id: Meeting(gang, placed[gang.id], hostnames) for gang in connection.execute(_GANGS, ids)}
 
     def variables(row: Row) -> dict[str, str]:
-        return environment(known[row.gang_id], row, placed[row.gang_id]) if row.gang_id is not None else {}
+        return meetings[row.gang_id].environment(row) if row.gang_id in wanted and _is_to_run(row) else {}
 
     return variables
+
+
+def _is_to_run(row: Row) -> bool:
+    return bool(row.allocation_state != AllocationState.RELEASING)
 
 
 def _environment(row: Row, env: dict[str, str], together: dict[str, str]) -> dict[str, str]:

@@ -170,7 +170,8 @@ def _progress(write: Write, row: Row, report: ReportIn) -> None:
         return
     _set_job(write, row, {"state": new, "started_ns": _in_ledger_time(write, row, report.started_ns or write.now_ns)})
     write.event("job.running", row.job, tenant_id=row.tenant_id, data={"name": row.name})
-    together.release_launchers(write, row.gang_id)
+    if not row.launcher:
+        together.release_launchers(write, row.gang_id)
 
 
 def _in_ledger_time(write: Write, row: Row, node_ns: int) -> int:

@@ -9,6 +9,7 @@ from gpupool.store.tables import BigId, metadata
 _LIVE_STATES = ("pending", "starting", "running")
 _LIVE = sa.text(f"state IN {_LIVE_STATES}")
 _LIVE_MEMBER = sa.text(f"state IN {_LIVE_STATES} AND array_id IS NOT NULL")
+_IS_MEMBER = sa.text("gang_id IS NOT NULL")
 _HAS_REST = sa.text("stopped_ns IS NULL AND made < size")
 
 claims = sa.Table(
@@ -119,7 +120,7 @@ jobs = sa.Table(
     sa.Column("signal", sa.Integer, nullable=True),
     sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
     sa.Column("max_rss_bytes", sa.BigInteger, nullable=True),
-    sa.Column("gang_id", sa.ForeignKey("gangs.id"), nullable=True, index=True),
+    sa.Column("gang_id", sa.ForeignKey("gangs.id"), nullable=True),
     sa.Column("gang_rank", sa.Integer, nullable=True),
     sa.Column("gang_role", sa.String(63), nullable=True),
     sa.Column("launcher", sa.Boolean, nullable=False, server_default=sa.false(), comment="starts when its gang runs"),
@@ -138,6 +139,14 @@ jobs = sa.Table(
         postgresql_where=sa.text("array_id IS NOT NULL"),
     ),
     sa.Index("ix_jobs_array_live", "array_id", sqlite_where=_LIVE_MEMBER, postgresql_where=_LIVE_MEMBER),
+    sa.Index(
+        "ix_jobs_gang_member",
+        "gang_id",
+        "state",
+        "launcher",
+        sqlite_where=_IS_MEMBER,
+        postgresql_where=_IS_MEMBER,
+    ),
     sa.Index("ix_jobs_ended_ns", "ended_ns"),
     sa.Index("ix_jobs_tenant_id_ended_ns", "tenant_id", "ended_ns"),
     sa.Index(

@@ -41,14 +41,31 @@ STOP_REASONS = {
 }
 SENT_BACK = frozenset({"preempted", "recovered", "regrouped", "moved"})
 """Reasons for a stop after which the job waits again."""
+_SENT_BACK_WHOLE = SENT_BACK - {"moved"}
+"""Those that are asked of all members of a gang at once."""
 LOST_TIMES = 3
 """So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""
 PREEMPTION_GRACE_SECONDS = 30
 
 LATEST_EVENTS = 100_000
 
-_MEMBERS = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state, jobs.c.launcher, jobs.c.stop_requested).where(
-    jobs.c.gang_id == sa.bindparam("gang")
+# Each report of a member asks these: they read the entries of the index that they are about, never the whole gang.
+_ENDED_MEMBER = sa.select(jobs.c.id).where(jobs.c.gang_id == sa.bindparam("gang"), jobs.c.state.in_(ENDED)).limit(1)
+_WAITING_MEMBERS = sa.select(jobs.c.id).where(
+    jobs.c.gang_id == sa.bindparam("gang"), jobs.c.state == JobState.PENDING, jobs.c.id != sa.bindparam("but")
+)
+_WORKING_MEMBERS = sa.select(jobs.c.id).where(
+    jobs.c.gang_id == sa.bindparam("gang"),
+    jobs.c.state.in_((JobState.STARTING, JobState.RUNNING)),
+    jobs.c.id != sa.bindparam("but"),
+)
+_STARTING_WORKER = (
+    sa.select(jobs.c.id)
+    .where(jobs.c.gang_id == sa.bindparam("gang"), jobs.c.state == JobState.STARTING, jobs.c.launcher.is_(False))
+    .limit(1)
+)
+_STARTING_LAUNCHERS = sa.select(jobs.c.id).where(
+    jobs.c.gang_id == sa.bindparam("gang"), jobs.c.state == JobState.STARTING, jobs.c.launcher.is_(True)
 )
 
 _FORGET_LAUNCH = (
@@ -70,33 +87,43 @@ def whole_gangs(write: Write, job_ids: Collection[int]) -> list[int]:
 
 
 def may_return(write: Write, row: Row) -> bool:
-    """Whether the job can wait again: of a gang nobody is done and nobody's end was asked for."""
+    """Whether the job can wait again: of a gang nobody is done and nobody's end was asked for.
+
+    Who asks for the end of a member asks for that of all, so the job's own row tells of theirs.
+    """
     if row.gang_id is None:
         return True
-    members = write.execute(_MEMBERS, {"gang": row.gang_id}).all()
-    return all(one.state not in ENDED and (one.stop_requested or "regrouped") in SENT_BACK for one in members)
+    if is_to_end(row):
+        return False
+    return write.execute(_ENDED_MEMBER, {"gang": row.gang_id}).first() is None
+
+
+def is_to_end(row: Row) -> bool:
+    """Whether the job's end was asked for, and not only that it waits again."""
+    return row.stop_requested is not None and row.stop_requested not in SENT_BACK
 
 
 def regroup(write: Write, row: Row) -> list[str]:
     """Another member waits again: the others are stopped to wait with it. Who is asked to leave."""
-    if row.gang_id is None:
+    if row.gang_id is None or row.stop_requested in _SENT_BACK_WHOLE:
         return []
-    members = write.execute(_MEMBERS, {"gang": row.gang_id}).all()
-    others = [one for one in members if one.id != row.job_id and one.state in (JobState.STARTING, JobState.RUNNING)]
-    return stop_working(write, [one.id for one in others], "regrouped", PREEMPTION_GRACE_SECONDS)
+    others = write.execute(_WORKING_MEMBERS, {"gang": row.gang_id, "but": row.job_id}).scalars().all()
+    return stop_working(write, others, "regrouped", PREEMPTION_GRACE_SECONDS)
 
 
 def end_gang(write: Write, row: Row, state: JobState) -> tuple[list[str], list[str]]:
     """What the end of a member means for the others: who is asked to leave, and who need not wait any more."""
     if row.gang_id is None:
         return [], []
-    members = [one for one in write.execute(_MEMBERS, {"gang": row.gang_id}) if one.id != row.job_id]
-    waiting = [one.id for one in members if one.state == JobState.PENDING]
-    working = [one.id for one in members if one.state in (JobState.STARTING, JobState.RUNNING)]
+    gang = {"gang": row.gang_id, "but": row.job_id}
+    waiting = write.execute(_WAITING_MEMBERS, gang).scalars().all()
+    if is_to_end(row):  # with it, all others that work were asked
+        return [], stop_waiting(write, waiting, "gang")
     if state is JobState.DONE and not row.launcher:
         release_launchers(write, row.gang_id)  # its end may be the first that is heard of it
         return [], stop_waiting(write, waiting, "gang")
     why = "launcher" if state is JobState.DONE else "gang"
+    working = write.execute(_WORKING_MEMBERS, gang).scalars().all()
     return stop_working(write, working, why, None), stop_waiting(write, waiting, why)
 
 
@@ -134,11 +161,14 @@ def release_launchers(write: Write, gang_id: int | None) -> None:
     """Let a gang's launchers start when nobody else of it is still starting."""
     if gang_id is None:
         return
-    members = write.execute(_MEMBERS, {"gang": gang_id}).all()
-    if any(one.state == JobState.STARTING and not one.launcher for one in members):
+    gang = {"gang": gang_id}
+    if write.execute(_STARTING_WORKER, gang).first() is not None:
+        return
+    launchers = write.execute(_STARTING_LAUNCHERS, gang).scalars().all()
+    if not launchers:
         return
     theirs = sa.and_(
-        allocations.c.job_id.in_([one.id for one in members if one.launcher]),
+        allocations.c.job_id.in_(launchers),
         allocations.c.held_back,
         allocations.c.state != AllocationState.RELEASED,
     )
