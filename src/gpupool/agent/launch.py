@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,7 +19,7 @@ from gpupool.base.errors import NotFound, Refused
 from gpupool.base.units import format_mib
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.model.device import Device
-from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.model.job_limits import USUAL, JobLimits, least
 from gpupool.model.numa import format_cpus, parse_cpus
 from gpupool.probes.contract import Probe
 from gpupool.probes.simulated import SimulatedProbe
@@ -41,6 +41,8 @@ class LaunchSettings:
     log_files: int = 4
     attach_seconds: int = 30
     job_limits: JobLimits = USUAL
+    fixed_hard_limits: Mapping[str, int] = field(default_factory=dict)
+    """Hard limits by name that the agent cannot raise: a job gets no more, where the server granted more."""
 
     @property
     def base(self) -> str:
@@ -172,7 +174,7 @@ def job_spec(
         umask=work.umask,
         cpus=near.cpus,
         memory_nodes=near.memory_nodes,
-        limits={name: Limit(_limit(soft), _limit(hard)) for name, (soft, hard) in work.limits.items()},
+        limits=_limits(work.limits, settings.fixed_hard_limits),
         stdio="attach" if work.attached else "log",
         log_max_bytes=settings.log_max_bytes,
         log_files=settings.log_files,
@@ -243,6 +245,15 @@ def out_of_memory(limit_bytes: int) -> str:
     """Why the kernel ended it, with what it may use and what gives it more."""
     limit = f" of {format_mib(limit_bytes)}" if limit_bytes else ""
     return f"out of host memory: it reached its limit{limit}; --host-memory SIZE gives it more"
+
+
+def _limits(granted: Mapping[str, tuple[int, int]], fixed: Mapping[str, int]) -> dict[str, Limit]:
+    """What is granted as far as this agent can give it. The server knows its caller's limits, but no agent's."""
+    limits: dict[str, Limit] = {}
+    for name, (soft, hard) in granted.items():
+        top = least(hard, fixed.get(name, NO_LIMIT))
+        limits[name] = Limit(_limit(least(soft, top)), _limit(top))
+    return limits
 
 
 def _limit(value: int) -> int | None:

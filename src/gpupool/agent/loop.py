@@ -38,6 +38,7 @@ from gpupool.base.backoff import Backoff
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.instance import claim
+from gpupool.base.own_limits import fixed_hard_limits
 from gpupool.base.settings import PoolPaths
 from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import Arbiter
@@ -112,6 +113,7 @@ class Agent:
             config.log_max_bytes,
             config.log_files,
             job_limits=config.job_limits,
+            fixed_hard_limits=fixed_hard_limits(),
         )
         self.jobs = Jobs(
             Means(

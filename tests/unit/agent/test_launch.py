@@ -1,7 +1,11 @@
-"""Where a job is to run beside its cards, from what the server says of its NUMA nodes."""
+"""What the supervisor is told: where a job is to run beside its cards, and the limits that its agent can give."""
 
-from gpupool.agent.launch import Near, near_cards
-from gpupool.wire.fleet import NumaWork
+from pathlib import Path
+
+from gpupool.agent.launch import LaunchSettings, Near, job_spec, near_cards
+from gpupool.agent.supervisor import Limit
+from gpupool.mechanisms.contract import Prepared
+from gpupool.wire.fleet import NumaWork, WorkOut
 
 
 def part(numa: int, cpus: str, cpu_milli: int = 1000, host_bytes: int = 0) -> NumaWork:
@@ -30,3 +34,34 @@ def test_a_host_without_those_processors_says_so_and_the_job_runs_anywhere() -> 
 
 def test_nothing_known_is_nothing_kept() -> None:
     assert near_cards([], {0, 1}) == Near()
+
+
+def test_a_job_gets_no_limit_above_what_its_agent_can_give() -> None:
+    work = WorkOut(
+        allocation="a-0000000001",
+        generation=1,
+        job="j-0000000001",
+        job_name="train-1",
+        want="run",
+        tenant="default",
+        user="ann",
+        sharing="fixed",
+        seats=[],
+        argv=["true"],
+        cwd="/",
+        env={},
+        umask=0o22,
+        limits={"nofile": (1024, 524_288), "stack": (8 << 20, -1), "core": (0, -1), "nproc": (10, 20)},
+        run_as=None,
+        attached=False,
+        max_seconds=None,
+        started=False,
+    )
+    settings = LaunchSettings("p-test", 0, 0, fixed_hard_limits={"nofile": 512, "stack": 16 << 20, "nproc": 100})
+    limits = job_spec(work, Prepared({}, (), (), Path("/share"), "none"), settings, ()).limits
+    assert limits == {
+        "nofile": Limit(512, 512),
+        "stack": Limit(8 << 20, 16 << 20),
+        "core": Limit(0, None),
+        "nproc": Limit(10, 20),
+    }
