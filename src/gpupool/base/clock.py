@@ -44,6 +44,12 @@ class LedgerClock:
             self._last = max(self._last, self._anchor + self._boot() - self._anchor_boot)
             return self._last
 
+    def begin_at(self, floor_ns: int) -> None:
+        """Anchor the clock anew for a server that begins to write only now: wall clock and books may have moved on."""
+        with self._lock:
+            self._anchor_boot = self._boot()
+            self._anchor = max(self._wall(), floor_ns, self._last)
+
     def ahead_ns(self) -> int:
         """How far the ledger is ahead of the wall clock (negative: behind)."""
         return self.now_ns() - self._wall()

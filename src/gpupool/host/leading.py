@@ -13,11 +13,15 @@ from gpupool.base.anew import begin_anew
 from gpupool.base.errors import Deposed, GpupoolError
 from gpupool.base.health import Check, Finding, fail, well
 from gpupool.base.supervised import SupervisedThread
+from gpupool.store.database import Store
 from gpupool.store.engines import lease_engine
 from gpupool.store.failures import store_errors
 from gpupool.store.leadership import LEASE_SECONDS, RENEW_SECONDS, Leadership, session_name
 
 logger = logging.getLogger("gpupool")
+
+#: Seconds between two tries of a renewal, where the database does not answer.
+LEAST_PAUSE_SECONDS = 0.1
 
 
 def _begin_anew() -> None:
@@ -52,7 +56,7 @@ class LeaseKeeper:
         self._engine.dispose()
 
     def _run(self) -> None:
-        while not self._ended.wait(RENEW_SECONDS):
+        while not self._ended.wait(self._pause_seconds()):
             try:
                 with store_errors():
                     self._leading.renew(self._connected())
@@ -65,6 +69,10 @@ class LeaseKeeper:
                 logger.error("the lease could not be renewed, asked again; this server %s: %s", state, error.message)
             else:
                 self._thread.well()
+
+    def _pause_seconds(self) -> float:
+        """Until the next renewal is due: counted from the last one, so that a slow one does not put off the next."""
+        return max(LEAST_PAUSE_SECONDS, RENEW_SECONDS - (self._leading.age_seconds() or 0.0))
 
     def _connected(self) -> sa.Connection:
         if self._connection is None:
@@ -80,14 +88,18 @@ class LeaseKeeper:
             self._connection = None
 
 
-def leader_check(leading: Leadership | None) -> Check:
+def leader_check(store: Store) -> Check:
     """Who leads, by this server; what `gpupool doctor` shows."""
-    if leading is None:
-        return lambda: well("one server (SQLite)")
 
     def look() -> Finding:
+        leading = store.leading
+        if leading is None:
+            return well("one server (SQLite)")
         age = leading.age_seconds() or 0.0
-        said = f"this server leads (number {leading.number}, {leading.address}), lease renewed {age:.1f} s ago"
+        said = (
+            f"this server leads (number {leading.number}, {leading.address}), lease renewed {age:.1f} s ago, "
+            f"{leading.longest_gap_seconds:.1f} s between two renewals at most"
+        )
         if leading.holds():
             return well(said)
         return fail(f"{said}: it is over, and nothing is answered", "see whether the database answers; server.log")

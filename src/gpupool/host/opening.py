@@ -1,8 +1,12 @@
-"""Opening a pool's store: prepared, taken, on PostgreSQL with the lease to lead, and the rooms begun on it."""
+"""Opening a pool's store: prepared, composed, taken, on PostgreSQL with the lease to lead, and the rooms begun on it.
+
+A standby composes before it may lead (`host.warm`), so composing writes nothing and asks the database nothing.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -10,7 +14,7 @@ from gpupool.base.anew import recent
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import StoreCorrupt
 from gpupool.base.ids import new_id
-from gpupool.base.settings import PoolPaths
+from gpupool.base.phases import Phases
 from gpupool.host import standby
 from gpupool.host.leading import LeaseKeeper, leader_check
 from gpupool.host.logs import LocalLogs
@@ -23,7 +27,7 @@ from gpupool.server.compose import compose
 from gpupool.server.config import Services
 from gpupool.server.migrate import prepare
 from gpupool.store import counters
-from gpupool.store.database import Store, connect, open_store, sqlite_url
+from gpupool.store.database import connect, new_store, sqlite_url
 from gpupool.store.engines import preparing_alone
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import fault_from, sync_from
@@ -31,21 +35,47 @@ from gpupool.store.leadership import Leadership, find_leader, held_elsewhere, se
 from gpupool.tenancy.peer_limits import own_limits
 
 
-def open_pool(state: StateDir, marker: Marker) -> tuple[Services, LeaseKeeper | None]:
-    """The store, prepared and taken, with the rooms on it; on PostgreSQL with who keeps its lease."""
-    paths = state.paths
-    url = marker.store or sqlite_url(paths.database)
-    if marker.begun and marker.store is None and not paths.database.exists():
+@dataclass(frozen=True)
+class Composed:
+    """The rooms on a store that this server has not taken. `leading`: its claim to lead; None on SQLite."""
+
+    url: str
+    holder: str
+    leading: Leadership | None
+    services: Services
+
+    @property
+    def engine(self) -> sa.Engine:
+        return self.services.store.engine
+
+    def dispose(self) -> None:
+        """Give it up before it was taken."""
+        self.services.store.close()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The rooms, begun; who keeps the lease, None on SQLite; where the time went."""
+
+    services: Services
+    keeper: LeaseKeeper | None
+    phases: Phases
+
+
+def open_pool(state: StateDir, marker: Marker) -> Opened:
+    """The pool as after a restart: prepared, composed, taken and begun."""
+    phases = Phases()
+    url = marker.store or sqlite_url(state.paths.database)
+    if marker.begun and marker.store is None and not state.paths.database.exists():
         raise StoreCorrupt(
-            f"{paths.database} is missing: the jobs and the books of this pool were in it",
+            f"{state.paths.database} is missing: the jobs and the books of this pool were in it",
             hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
         )
+    holder = new_holder()
+    engine = connect(url, sync=sync_from(os.environ), name=session_name(holder))
+    leading = _claim(engine, holder, state, marker)
     # The database holds environments of jobs; SQLite gives the files beside it the rights of this one.
     mask = os.umask(0o077)
-    sync = sync_from(os.environ)
-    holder = f"{os.getpid()}-{new_id('s')}"
-    engine = connect(url, sync=sync, name=session_name(holder))
-    leading = _claim(engine, holder, state, marker)
     try:
         with store_errors(), preparing_alone(engine):
             if leading is not None:  # on SQLite a connection would give an emptied file a header before it is looked at
@@ -55,15 +85,41 @@ def open_pool(state: StateDir, marker: Marker) -> tuple[Services, LeaseKeeper | 
             _write_log_anew(engine)
     finally:
         os.umask(mask)
-    counters.watch_writes(engine, counters.writes)
-    store = open_store(engine, holder, fault=fault_from(os.environ), sync=sync, leading=leading)
-    keeper = None if leading is None else LeaseKeeper(url, leading)
+    phases.mark("tables")
+    composed = _compose(engine, url, holder, leading, state, marker)
+    phases.mark("rooms")
+    return lead(composed, phases)
+
+
+def compose_pool(state: StateDir, marker: Marker) -> Composed:
+    """The rooms on a PostgreSQL database that is prepared and that another server may have."""
+    assert marker.store is not None
+    holder = new_holder()
+    engine = connect(marker.store, name=session_name(holder))
+    return _compose(engine, marker.store, holder, _claim(engine, holder, state, marker), state, marker)
+
+
+def lead(composed: Composed, phases: Phases) -> Opened:
+    """Take the pool and begin the rooms. After a failure nothing of it is left open, and a lease is given up."""
+    services, leading = composed.services, composed.leading
+    keeper = None
     try:
-        return _begin(store, paths, marker), keeper
+        services.store.take(composed.holder, leading)
+        phases.mark("lease")
+        keeper = None if leading is None else LeaseKeeper(composed.url, leading)
+        _begin(services, phases)
     except BaseException:
+        services.allocations.close()
         if keeper is not None:
             keeper.close()
+        services.store.close()
         raise
+    return Opened(services, keeper, phases)
+
+
+def new_holder() -> str:
+    """A token that no server has had: it names its sessions, and the one after it ends those by that name."""
+    return f"{os.getpid()}-{new_id('s')}"
 
 
 def _claim(engine: sa.Engine, holder: str, state: StateDir, marker: Marker) -> Leadership | None:
@@ -82,27 +138,37 @@ def _check_free(engine: sa.Engine, leading: Leadership) -> None:
         raise held_elsewhere(found)
 
 
-def _begin(store: Store, paths: PoolPaths, marker: Marker) -> Services:
-    """The rooms on an opened store, begun."""
-    store.keep_reserve()
+def _compose(
+    engine: sa.Engine, url: str, holder: str, leading: Leadership | None, state: StateDir, marker: Marker
+) -> Composed:
+    counters.watch_writes(engine, counters.writes)
+    store = new_store(engine, fault=fault_from(os.environ), sync=sync_from(os.environ))
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:
         limits = limits.within(own_limits())
     services = compose(
         store,
         owner_uid=os.getuid(),
-        logs=LocalLogs(paths.jobs),
+        logs=LocalLogs(state.paths.jobs),
         rules=rules_from(os.environ),
         job_limits=limits,
         pending_limits=limits_from(os.environ),
     )
-    services.checks.add("leader", leader_check(store.leading))
-    services.checks.add("space", space_check(paths.root))
+    services.checks.add("leader", leader_check(store))
+    services.checks.add("space", space_check(state.paths.root))
     services.checks.add("server", restarts_check(wall_ns() / 1e9))
+    return Composed(url, holder, leading, services)
+
+
+def _begin(services: Services, phases: Phases) -> None:
+    """The rooms begin on the store, which is taken."""
+    services.store.keep_reserve()
     services.tenancy.bootstrap()
+    phases.mark("owner")
     services.fleet.begin()
+    phases.mark("nodes")
     services.allocations.start()
-    return services
+    phases.mark("jobs")
 
 
 def _write_log_anew(engine: sa.Engine) -> None:

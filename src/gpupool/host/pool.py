@@ -13,32 +13,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
 from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.clock import wall_ns
-from gpupool.base.errors import GpupoolError, Internal, PoolHeldElsewhere, WrongState
-from gpupool.base.ids import new_id
-from gpupool.base.settings import SYSTEM_SOCKET, SYSTEM_STATE_DIR, PoolPaths
+from gpupool.base.errors import GpupoolError, Internal
 from gpupool.base.supervised import register, supervised_task
 from gpupool.fleet.tables import nodes
 from gpupool.host import standby
 from gpupool.host.callers import per_caller
 from gpupool.host.cards import NO_CARDS, Cards, find_cards
+from gpupool.host.front import Front
 from gpupool.host.guarding import guard_files
-from gpupool.host.leading import LeaseKeeper
-from gpupool.host.opening import open_pool
+from gpupool.host.opening import Opened, open_pool
 from gpupool.host.options import Options
-from gpupool.host.state import LAYOUT, Marker, StateDir
+from gpupool.host.startup import listeners_of, marker_for
+from gpupool.host.state import Marker, StateDir
+from gpupool.host.warm import Warm, is_passing
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
 from gpupool.server.config import ServerConfig, Services
 from gpupool.server.connections import ConnectionLimits, Connections, allow_descriptors
-from gpupool.server.listeners import Bound, Listener, UnixListener, parse_listen
-from gpupool.server.serving import serve
+from gpupool.server.listeners import Bound, Listener, UnixListener
 
 logger = logging.getLogger("gpupool")
 
@@ -103,140 +101,106 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     standby.check_allowed(marker)
     marker = standby.of_stored_pool(marker)
     cards = NO_CARDS if marker.standby else find_cards(marker, state.paths)
-    listeners = _listeners(state.paths, marker)
+    listeners = listeners_of(state.paths, marker)
     state.write(marker)
-    opened = await _lead(state, marker, listeners, stop, readiness)
-    if opened is None:
-        return
-    services, keeper = opened
-    known = standby.of_stored_pool(replace(marker, begun=True))
-    if known != marker:
-        marker = known
-        state.write(marker)
+    limits = ConnectionLimits.within(allow_descriptors(), per_caller(os.environ))
+    front = Front(listeners, Connections(limits))
     try:
-        await _live(services, cards, listeners, state, marker, options, stop, readiness)
+        opened = await _lead(state, marker, front, stop, readiness)
+        if opened is None:
+            return
+        try:
+            await _live(opened, cards, front, state, marker, options, stop, readiness)
+        finally:
+            services = opened.services
+            services.allocations.close()
+            if opened.keeper is not None:
+                await asyncio.to_thread(opened.keeper.close)
+            services.store.close()
     finally:
-        services.allocations.close()
-        if keeper is not None:
-            await asyncio.to_thread(keeper.close)
-        services.store.close()
+        await front.close()
 
 
 async def _lead(
-    state: StateDir, marker: Marker, listeners: Sequence[Listener], stop: asyncio.Event, readiness: Readiness
-) -> tuple[Services, LeaseKeeper | None] | None:
+    state: StateDir, marker: Marker, front: Front, stop: asyncio.Event, readiness: Readiness
+) -> Opened | None:
     """The opened pool, once this server may lead; None where it was told to stop before."""
+    if not marker.standby or marker.store is None:
+        return await asyncio.to_thread(open_pool, state, marker)
 
     def waits(bound: Sequence[Bound], view: standby.View) -> None:
         leader = None if view.leader is None else view.leader.address
         listening = [one.address for one in bound]
         readiness.tell({"ready": True, "standby": True, "pid": os.getpid(), "listening": listening, "leader": leader})
 
-    while True:
-        if marker.standby and marker.store is not None:
-            await standby.stand_by(marker.store, listeners, stop, waits)
+    lookout, warm = standby.Lookout(marker.store), Warm(state, marker)
+    try:
+        while True:
+            await standby.stand_by(lookout, front, stop, waits, warm.keep)
             if stop.is_set():
                 return None
-        try:
-            return await asyncio.to_thread(open_pool, state, marker)
-        except PoolHeldElsewhere:
-            if not marker.standby:
-                raise  # another server was quicker: a standby goes on waiting
+            try:
+                return await asyncio.to_thread(warm.open)
+            except GpupoolError as error:
+                if not is_passing(error):
+                    raise
+                logger.warning("the pool was not taken over, this server stands by: %s", error.message)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), standby.ASK_SECONDS)
+    finally:
+        warm.close()
+        lookout.close()
 
 
-def marker_for(known: Marker | None, options: Options) -> Marker:
-    """How this pool starts: as before, unless the options say otherwise."""
-    if known is None:
-        known = Marker(pool_id=new_id("p"), sim=options.sim)
-    elif options.sim is not None and options.sim != known.sim:
-        had = f"simulated cards {known.sim}" if known.sim else "this machine's real cards"
-        raise WrongState(
-            f"{options.state_dir} holds a pool of {had}; it cannot become one of --sim {options.sim}",
-            hint="leave out --sim, choose another --state-dir, or remove it with  gpupool down --purge",
-        )
-    return replace(
-        known,
-        layout=LAYOUT,
-        node_name=options.node_name or known.node_name,
-        store=options.store or known.store,
-        fence_reaction=options.fence_reaction or known.fence_reaction,
-        **_doors(known, options),
-        labels=options.label or known.labels,
-        job_limits=options.job_limit or known.job_limits,
-        standby=options.standby or known.standby,
-        pid=os.getpid(),
-    )
-
-
-def _doors(known: Marker, options: Options) -> dict[str, Any]:
-    """Where a start listens and behind what: as before unless said, and never weaker unless that is said aloud.
-
-    A certificate goes on also for new listeners; leave to speak plain HTTP holds for the listeners it was given for.
-    """
-    cert, key = known.tls_cert, known.tls_key
-    if options.tls_cert or options.tls_key:
-        cert = str(options.tls_cert) if options.tls_cert else None
-        key = str(options.tls_key) if options.tls_key else None
-    elif options.insecure_http:
-        cert = key = None
-    return {
-        "listeners": options.listen or known.listeners,
-        "tls_cert": cert,
-        "tls_key": key,
-        "insecure_http": options.insecure_http or (known.insecure_http and not options.listen),
-    }
-
-
-def _listeners(paths: PoolPaths, marker: Marker) -> list[Listener]:
-    mode = 0o666 if os.getuid() == 0 else 0o600
-    listeners: list[Listener] = [UnixListener(paths.socket, mode)]
-    if os.getuid() == 0 and paths.root == SYSTEM_STATE_DIR:
-        SYSTEM_SOCKET.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        listeners.append(UnixListener(SYSTEM_SOCKET, mode))
-    cert = Path(marker.tls_cert) if marker.tls_cert else None
-    key = Path(marker.tls_key) if marker.tls_key else None
-    for text in marker.listeners:
-        listeners.append(parse_listen(text, cert=cert, key=key, insecure_http=marker.insecure_http))
-    return listeners
+def _marked(state: StateDir, marker: Marker, services: Services) -> Marker:
+    """The marker of a pool that has begun, written; on PostgreSQL with the id of the pool that is there."""
+    pool_id = marker.pool_id if marker.store is None else services.store.pool_id
+    begun = replace(marker, begun=True, pool_id=pool_id)
+    if begun != marker:
+        state.write(begun)
+    return begun
 
 
 async def _live(
-    services: Services,
+    opened: Opened,
     cards: Cards,
-    listeners: Sequence[Listener],
+    front: Front,
     state: StateDir,
     marker: Marker,
     options: Options,
     stop: asyncio.Event,
     readiness: Readiness,
 ) -> None:
+    services = opened.services
     config = ServerConfig(
         state_dir=str(state.paths.root),
-        listeners=tuple(_place(one) for one in listeners),
+        listeners=tuple(_place(one) for one in front.listeners),
         started_ns=wall_ns(),
         ready=lambda: readiness.agent_ready,
         per_caller=per_caller(os.environ),
     )
-    app = create_app(config, services)
+    services.checks.add("connections", front.connections.check)
+    stood_by = front.listening
+    bound = await front.show(create_app(config, services))
+    opened.phases.mark("application")
+    logger.info("this server leads after %s", opened.phases.text())
+    marker = _marked(state, marker, services)
     agent = cards.agent(marker.pool_id, state.paths) if options.agent and not marker.standby else None
     tasks: set[asyncio.Task[None]] = set()
 
-    def listening(bound: Sequence[Bound]) -> None:
+    try:
         _event(services, "pool.started", marker.pool_id)
         tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
         tasks.add(asyncio.create_task(supervised_task("node-silence", partial(_watch_silence, services))))
         tasks.add(asyncio.create_task(supervised_task("overdue-jobs", partial(_resolve_overdue, services))))
         guard = partial(guard_files, services.store, state.paths.root, stop)
         tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
-        gc.collect()
-        gc.freeze()
-
-    try:
-        limits = ConnectionLimits.within(allow_descriptors(), config.per_caller)
-        connections = Connections(limits)
-        services.checks.add("connections", connections.check)
-        await serve(app, listeners, stop=stop, on_ready=listening, connections=connections)
+        if not stood_by:  # a standby has done it while it waited
+            gc.collect()
+            gc.freeze()
+        await stop.wait()
     finally:
+        await front.close()
         for task in tasks:
             task.cancel()
         if agent is not None:

@@ -1,6 +1,7 @@
-"""A standby: answers that it does not lead and where the leader is, and waits for the lease to expire. Decision 0023.
+"""A standby: answers that it does not lead and where the leader is, and waits for the lease to expire.
 
-It writes nothing and keeps nothing of the pool in memory; once it may lead, the pool is opened as after a restart.
+It writes nothing. What it has read of the pool (`host.warm`) shortens the takeover and is never answered from.
+Decisions 0023 and 0024.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpupool import __version__
 from gpupool.base.errors import BadOption, GpupoolError, Standby
+from gpupool.base.supervised import supervised_task
+from gpupool.host.front import Front
 from gpupool.host.state import Marker
-from gpupool.server.listeners import Bound, Listener
+from gpupool.server.listeners import Bound
 from gpupool.server.problems import problem_response
-from gpupool.server.serving import serve
 from gpupool.store.engines import is_postgres, lease_engine
 from gpupool.store.failures import store_errors
-from gpupool.store.leadership import Leader, find_leader
+from gpupool.store.leadership import Leader, find_leader, read_leader
 from gpupool.store.tables import pool
 
 logger = logging.getLogger("gpupool")
@@ -41,7 +44,6 @@ class View:
 
     leader: Leader | None = None
     error: str = ""
-    asked: int = field(default=0, compare=False)
 
     @property
     def may_lead(self) -> bool:
@@ -91,49 +93,72 @@ def of_stored_pool(marker: Marker) -> Marker:
     return marker if found is None else replace(marker, pool_id=found)
 
 
-def look(engine: sa.Engine) -> View:
-    """Ask the database who leads. Blocks for some 2 s at most."""
-    try:
-        with store_errors(), engine.connect() as connection:
-            return View(find_leader(connection))
-    except GpupoolError as error:
-        return View(error=error.message)
+class Lookout:
+    """Looks at the leader's lease, over one connection that is kept. One thread at a time."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = lease_engine(url, "gpupool standby")
+        self._connection: sa.Connection | None = None
+        self.view = View()
+
+    def look(self) -> View:
+        """Ask the database who leads. Blocks for some 2 s at most."""
+        before = self.view
+        try:
+            with store_errors():
+                self.view = View(self._ask())
+        except GpupoolError as error:
+            self._drop()
+            self.view = replace(before, error=error.message)
+            if error.message != before.error:
+                logger.error("the standby cannot see who leads: %s", error.message)
+        return self.view
+
+    def close(self) -> None:
+        self._drop()
+        self._engine.dispose()
+
+    def _ask(self) -> Leader | None:
+        # A new connection is a process and a login at PostgreSQL, and what it finds by inspection four more queries.
+        if self._connection is not None and self.view.leader is not None:
+            return read_leader(self._connection)
+        self._connection = self._connection or self._engine.connect()
+        return find_leader(self._connection)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(DBAPIError):  # the failure is told already
+                self._connection.close()
+            self._connection = None
 
 
 async def stand_by(
-    url: str, listeners: Sequence[Listener], stop: asyncio.Event, on_ready: Callable[[Sequence[Bound], View], None]
+    lookout: Lookout,
+    front: Front,
+    stop: asyncio.Event,
+    on_ready: Callable[[Sequence[Bound], View], None],
+    keep_warm: Callable[[], Awaitable[None]],
 ) -> None:
-    """Answer as a standby; returns once this server may lead, or `stop` is set."""
-    engine = lease_engine(url, "gpupool standby")
-    view, over = await asyncio.to_thread(look, engine), asyncio.Event()
+    """Answer as a standby; returns once this server may lead, or `stop` is set.
+
+    `keep_warm` is run beside it and cancelled at the end; it returns soon then.
+    """
+    view = await asyncio.to_thread(lookout.look)
     if view.may_lead:
-        engine.dispose()
         return
-
-    async def wait() -> None:
-        nonlocal view
-        try:
-            while not view.may_lead and not stop.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), view.pause_seconds)
-                before, view = view, await asyncio.to_thread(look, engine)
-                if view.error and view.error != before.error:
-                    logger.error("the standby cannot see who leads: %s", view.error)
-        finally:
-            over.set()
-
-    def ready(bound: Sequence[Bound]) -> None:
-        logger.info("standby; the leader is %s", _where(view))
-        on_ready(bound, view)
-
-    waiting = asyncio.create_task(wait())
+    bound = await front.show(standby_app(lambda: lookout.view))
+    logger.info("standby; the leader is %s", _where(view))
+    on_ready(bound, view)
+    warming = asyncio.create_task(supervised_task("standby", keep_warm))
     try:
-        await serve(standby_app(lambda: view), listeners, stop=over, on_ready=ready)
+        while not lookout.view.may_lead and not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), lookout.view.pause_seconds)
+            await asyncio.to_thread(lookout.look)
     finally:
-        waiting.cancel()
-        engine.dispose()
+        warming.cancel()
     if not stop.is_set():
-        logger.info("the lease of %s is over; this server takes the pool over", _where(view))
+        logger.info("the lease of %s is over; this server takes the pool over", _where(lookout.view))
 
 
 def _where(view: View) -> str:

@@ -244,6 +244,8 @@ def _lease(leading: Leadership | None) -> Iterator[Metric]:
     text = "Takeovers of the pool by a server so far: the number of the one that leads."
     yield GaugeMetricFamily("gpupool_leader_number", text, leading.number)
     yield GaugeMetricFamily("gpupool_lease_age_seconds", "Since the leader's lease was renewed.", age)
+    text = "The longest time between two renewals of this leader; beyond the lease's length another may lead."
+    yield GaugeMetricFamily("gpupool_lease_longest_gap_seconds", text, leading.longest_gap_seconds)
 
 
 def _capacity(capacity: CapacityOut) -> Iterator[Metric]:

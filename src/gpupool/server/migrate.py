@@ -38,6 +38,12 @@ def prepare(engine: sa.Engine, now_ns: int, pool_id: str) -> None:
         _upgrade(engine, now_ns, pool_id)
 
 
+def is_current(engine: sa.Engine) -> bool:
+    """Whether a database has this version's tables. Changes nothing."""
+    with store_errors(), engine.connect() as connection:
+        return _revision(connection) == known_revisions()[-1]
+
+
 def known_revisions() -> list[str]:
     """Revisions this version can have, oldest first; their files are numbered."""
     return sorted(path.stem.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))

@@ -29,7 +29,7 @@ from gpupool.store.leadership import Leadership
 from gpupool.store.reserve import Reserve
 from gpupool.store.tables import events, pool
 
-__all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "open_store", "sqlite_url"]
+__all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "new_store", "open_store", "sqlite_url"]
 
 # Statements of every transaction are made once: SQLAlchemy takes longer to make one than SQLite to run it.
 _TAKE_POOL = sa.select(pool).with_for_update()
@@ -126,6 +126,8 @@ class Store:
         self._lock = threading.Lock()
         self._writer = 0
         self._holder = ""
+        self.pool_id = ""
+        """The pool that the database holds, known once it is taken."""
 
     def take(self, holder: str, leading: Leadership | None = None) -> None:
         """Become the server that may write; the one before is refused from here on.
@@ -135,13 +137,16 @@ class Store:
         with self._lock, store_errors(), self.engine.connect() as connection:
             if leading is not None:
                 leading.claim(connection)
-            last_ns, now_ns = _begin_write(connection).ledger_ns, self.clock.now_ns()
+            row = _begin_write(connection)
+            self.clock.begin_at(row.ledger_ns)
+            now_ns = self.clock.now_ns()
             # In one transaction with the ledger's time, so that a server killed here passes over nothing twice.
-            replay.pass_over(connection, now_ns - last_ns)
-            connection.execute(pool.update().values(holder=holder, ledger_ns=max(now_ns, last_ns)))
+            replay.pass_over(connection, now_ns - row.ledger_ns)
+            connection.execute(pool.update().values(holder=holder, ledger_ns=now_ns))
             with self.durability.committing():
                 connection.commit()
             self._holder, self.leading = holder, leading
+            self.pool_id = row.pool_id
         self.durability.wait(self._busy_seconds)
 
     def close(self) -> None:
@@ -252,11 +257,16 @@ def open_store(
     leading: Leadership | None = None,
 ) -> Store:
     """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
-    with store_errors(), engine.connect() as connection:
-        floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
-    store = Store(engine, LedgerClock(floor_ns), busy_seconds=busy_seconds, fault=fault, sync=sync)
+    store = new_store(engine, busy_seconds=busy_seconds, fault=fault, sync=sync)
     store.take(holder, leading)
     return store
+
+
+def new_store(
+    engine: sa.Engine, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault, sync: str = "group"
+) -> Store:
+    """The same before it is taken: it can be read, and its clock is the machine's."""
+    return Store(engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync)
 
 
 def _begin_write(connection: sa.Connection) -> Any:

@@ -41,6 +41,7 @@ _POSTGRES: dict[str, type[GpupoolError]] = {
     "40001": StoreBusy,
     "40P01": StoreBusy,
     "25006": StateUnusable,
+    "25P03": Unavailable,  # ended while idle in a transaction, as a takeover that was stopped in its middle is
     "XX001": StoreCorrupt,
     "XX002": StoreCorrupt,
 }

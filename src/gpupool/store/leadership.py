@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from gpupool.base.errors import Deposed, LeaseExpired, PoolHeldElsewhere, Standby
 from gpupool.store.tables import leader
 
-#: Seconds that a lease holds without a renewal, and between two renewals.
-LEASE_SECONDS: Final = 3.0
-RENEW_SECONDS: Final = 1.0
+#: Seconds that a lease holds without a renewal, and between two renewals. Decision 0024 has the delays of renewals.
+LEASE_SECONDS: Final = 2.0
+RENEW_SECONDS: Final = 0.5
 #: Seconds by which the leader ends its own lease earlier: more than two clocks drift apart in a lease.
 MARGIN_SECONDS: Final = 0.2
 #: Seconds after which PostgreSQL ends a takeover whose server stopped in its middle, and gives its locks back.
@@ -56,6 +56,11 @@ def find_leader(connection: sa.Connection) -> Leader | None:
     """Who leads by a database's word; None where nobody ever led or the database is not prepared."""
     if connection.dialect.name != "postgresql" or not sa.inspect(connection).has_table(leader.name):
         return None
+    return read_leader(connection)
+
+
+def read_leader(connection: sa.Connection) -> Leader | None:
+    """The same by one statement, in a database that is known to be prepared."""
     row = connection.execute(_LOOK).one_or_none()
     return None if row is None else _leader(row)
 
@@ -83,6 +88,8 @@ class Leadership:
         self._clock, self._lease_seconds = clock, lease_seconds
         self._renewed: float | None = None
         self._deposed = False
+        self.longest_gap_seconds = 0.0
+        """The longest time between two renewals so far, each as of before it was sent."""
 
     def claim(self, connection: sa.Connection) -> None:
         """Take the lease in an open transaction, before the pool's row. Raises PoolHeldElsewhere while another leads.
@@ -121,6 +128,8 @@ class Leadership:
         if connection.execute(leader.update().where(mine).values(expires_us=self._expiry())).rowcount == 0:
             self._deposed = True
             raise Deposed("another server has taken this pool", hint="gpupool doctor  tells which one leads")
+        if self._renewed is not None:
+            self.longest_gap_seconds = max(self.longest_gap_seconds, began - self._renewed)
         self._renewed = began
 
     def give_up(self, connection: sa.Connection) -> None:

@@ -47,6 +47,26 @@ def test_a_clock_set_back_before_a_restart_goes_on_from_the_books() -> None:
     assert clock.ahead_ns() == 4_000_000
 
 
+@pytest.mark.parametrize(("floor", "wall", "expected"), [(0, 9_000_000, 9_000_000), (7_000_000, 0, 7_000_000)])
+def test_a_clock_begun_later_follows_the_wall_clock_and_the_books(floor: int, wall: int, expected: int) -> None:
+    machine = Machine()
+    clock = LedgerClock(wall=machine.wall, boot=machine.boot)
+    machine.wall_now, machine.boot_now = wall, 60
+    clock.begin_at(floor)
+    assert clock.now_ns() == expected
+    machine.boot_now += 5
+    assert clock.now_ns() == expected + 5
+
+
+def test_a_clock_begun_later_with_the_wall_set_back_does_not_run_back() -> None:
+    machine = Machine()
+    clock = LedgerClock(wall=machine.wall, boot=machine.boot)
+    before = clock.now_ns()
+    machine.wall_now = 0
+    clock.begin_at(0)
+    assert clock.now_ns() == before
+
+
 def test_ids_have_one_shape_and_cannot_be_names() -> None:
     made = new_id("j", lambda size: b"\xff" * size)
     assert made == "j-zzzzzzzzzz"

@@ -11,7 +11,7 @@ import pytest
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.settings import PoolPaths
 from gpupool.host.options import parse
-from gpupool.host.pool import marker_for
+from gpupool.host.startup import marker_for
 from gpupool.host.state import Marker, StateDir, read_marker, remove, running_pid
 
 

@@ -55,6 +55,7 @@ def test_sqlite_says_it_by_result_code(code: int, kind: type[GpupoolError]) -> N
         ("55P03", StoreBusy),
         ("XX001", StoreCorrupt),
         ("57P01", Unavailable),
+        ("25P03", Unavailable),
         ("08006", Unavailable),
     ],
 )
