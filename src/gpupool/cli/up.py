@@ -59,8 +59,16 @@ def register(parser: Parser) -> None:
     parser.add_argument("--store", metavar="URL", help="a PostgreSQL database instead of SQLite in the state directory")
     parser.add_argument(
         "--standby",
-        action="store_true",
+        action="store_const",
+        const=True,
         help="one of two servers on a PostgreSQL database: waits while the other leads; has no cards of its own",
+    )
+    parser.add_argument(
+        "--no-standby",
+        action="store_false",
+        dest="standby",
+        default=None,
+        help="the only server again, with this machine's cards (default: as before)",
     )
     parser.add_argument("--node-name", metavar="NAME", help="what this machine is called (default: node-1)")
     parser.add_argument(
@@ -106,7 +114,8 @@ def host_words(options: argparse.Namespace) -> list[str]:
         words += ["--label", label]
     for limit in options.job_limit:
         words += ["--job-limit", limit]
-    words += ["--standby"] if options.standby else []
+    if options.standby is not None:
+        words.append("--standby" if options.standby else "--no-standby")
     return [*words, "--insecure-http"] if options.insecure_http else words
 
 

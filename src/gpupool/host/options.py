@@ -27,7 +27,8 @@ class Options:
     fence_reaction: str | None = None
     label: tuple[str, ...] = ()
     job_limit: tuple[str, ...] = ()
-    standby: bool = False
+    standby: bool | None = None
+    """None: as before."""
 
 
 def parse(argv: Sequence[str]) -> tuple[str, Options]:
@@ -45,7 +46,11 @@ def parse(argv: Sequence[str]) -> tuple[str, Options]:
     parser.add_argument("--tls-cert", type=Path)
     parser.add_argument("--tls-key", type=Path)
     parser.add_argument("--store", help="database URL; SQLite in the state directory by default")
-    parser.add_argument("--standby", action="store_true", help="one of two servers on a PostgreSQL database")
+    standby = parser.add_mutually_exclusive_group()
+    standby.add_argument(
+        "--standby", action="store_const", const=True, help="one of two servers on a PostgreSQL database"
+    )
+    standby.add_argument("--no-standby", action="store_false", dest="standby", default=None, help="the only server")
     parser.add_argument("--node-name")
     parser.add_argument("--ready-fd", type=int, help="where to say that the pool is ready, or why it is not")
     parser.add_argument("--no-agent", action="store_false", dest="agent", help="the node's agent runs elsewhere")

@@ -34,7 +34,7 @@ def marker_for(known: Marker | None, options: Options) -> Marker:
         **_doors(known, options),
         labels=options.label or known.labels,
         job_limits=options.job_limit or known.job_limits,
-        standby=options.standby or known.standby,
+        standby=known.standby if options.standby is None else options.standby,
         pid=os.getpid(),
     )
 

@@ -343,6 +343,10 @@ def test_up_passes_its_options_on_with_files_by_their_full_path(
         "--label", "zone=z1", "--label", "sim-1:rack=r2", "--job-limit", "nofile=10:20", "--standby",
         "--insecure-http",
     ]  # fmt: skip
+    options.standby = False
+    assert "--no-standby" in up.host_words(options)  # type: ignore[arg-type]
+    options.standby = None
+    assert not [word for word in up.host_words(options) if "standby" in word]  # type: ignore[arg-type]
 
 
 def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

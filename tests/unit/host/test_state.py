@@ -49,6 +49,12 @@ def test_leave_for_plain_http_holds_for_its_own_listeners_only() -> None:
     assert not marker_for(known, parse(["--state-dir", "/s", "--listen", ":2"])[1]).insecure_http
 
 
+@pytest.mark.parametrize(("words", "expected"), [([], True), (["--standby"], True), (["--no-standby"], False)])
+def test_a_standby_stays_one_until_it_is_told_otherwise(words: list[str], *, expected: bool) -> None:
+    known = Marker("p", store="postgresql://gpupool@db/gpupool", standby=True)
+    assert marker_for(known, parse(["--state-dir", "/s", *words])[1]).standby is expected
+
+
 def test_a_second_pool_on_the_same_state_is_told_who_holds_it(tmp_path: Path) -> None:
     first = opened(tmp_path / "s")
     with pytest.raises(PoolAlreadyRunning, match=r"pid \d+"):
