@@ -17,12 +17,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { NONE, OPEN, WRITE, FSYNC, SOCKET, FORK, MEMORY };
+enum { NONE, OPEN, WRITE, FSYNC, SOCKET, FORK, MEMORY, MKDIR };
 
 struct control {
     _Atomic int pid;   /* whose calls fail; 0: nobody's */
     _Atomic int kind;  /* one of the above */
-    _Atomic int error; /* errno */
+    _Atomic int error; /* errno; 0: the call hangs until the test says otherwise */
     _Atomic int pass;  /* so many calls pass first */
     _Atomic int fail;  /* then so many fail */
     _Atomic int hits;  /* so many have failed */
@@ -61,8 +61,10 @@ static int fails(int kind)
     if (atomic_fetch_sub(&control->fail, 1) <= 0)
         return 0;
     atomic_fetch_add(&control->hits, 1);
+    while (!atomic_load(&control->error) && atomic_load(&control->pid) == getpid())
+        usleep(10000);
     errno = atomic_load(&control->error);
-    return 1;
+    return errno != 0;
 }
 
 #define OPENER(name, ...)                                            \
@@ -99,7 +101,14 @@ CALL(WRITE, ssize_t, -1, pwrite, (int fd, const void *data, size_t size, off_t a
 CALL(WRITE, ssize_t, -1, pwrite64, (int fd, const void *data, size_t size, off64_t at), (fd, data, size, at))
 CALL(WRITE, int, -1, ftruncate, (int fd, off_t size), (fd, size))
 CALL(WRITE, int, -1, ftruncate64, (int fd, off64_t size), (fd, size))
-CALL(WRITE, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
+/* Counted as a write, and by itself: the agent makes a directory for each job. */
+int mkdir(const char *path, mode_t mode)
+{
+    static int (*really)(const char *, mode_t);
+    if (!really)
+        really = next("mkdir");
+    return fails(WRITE) || fails(MKDIR) ? -1 : really(path, mode);
+}
 CALL(WRITE, int, -1, rename, (const char *from, const char *to), (from, to))
 CALL(FSYNC, int, -1, fsync, (int fd), (fd))
 CALL(FSYNC, int, -1, fdatasync, (int fd), (fd))

@@ -34,6 +34,8 @@ KINDS = {
     "fork": Kind(5, errno.EAGAIN),
     "memory": Kind(6, errno.ENOMEM),
 }
+#: A call that does not come back, as on a disk or a network file system that is dead.
+HANGING = {"flush": Kind(3, 0), "mkdir": Kind(7, 0)}
 ALL = 1 << 30
 
 

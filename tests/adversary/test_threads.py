@@ -179,14 +179,19 @@ def fill(path: Path) -> None:
             assert error.errno == errno.ENOSPC
 
 
-def unwell(api: Api) -> list[str]:
-    """Names of the checks that `/healthz` says to fail, without a login."""
+def page(api: Api, path: str) -> str:
+    """A page of a pool as it comes, head and all."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(api.endpoint.path or "")
-        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: pool\r\nConnection: close\r\n\r\n")
-        answer = b"".join(iter(lambda: line.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert (b" 503 " in head.split(b"\r\n")[0]) is not json.loads(body)["well"]
+        line.sendall(f"GET {path} HTTP/1.1\r\nHost: pool\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: line.recv(65536), b"")).decode()
+
+
+def unwell(api: Api) -> list[str]:
+    """Names of the checks that `/healthz` says to fail, without a login."""
+    answer = page(api, "/healthz")
+    head, _, body = answer.partition("\r\n\r\n")
+    assert (" 503 " in head.split("\r\n")[0]) is not json.loads(body)["well"]
     failing: list[str] = json.loads(body)["failing"]
     return failing
 

@@ -11,6 +11,7 @@ from typing import Any
 from gpupool.agent.held import Held
 from gpupool.agent.supervisor import SupervisorError
 from gpupool.agent.watch import Watch
+from gpupool.base.supervised import supervised_step
 
 PARALLEL_STARTS = 8
 #: Seconds after an unexpected error until a job is looked at again: most shortages are over by then.
@@ -58,7 +59,7 @@ class Crew:
                 log.warning("a step of a job waits for a thread: %s", error)
 
     def guarded(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:
-        with held.lock:
+        with held.lock, supervised_step("agent-start"):
             self.guard(step, held, *arguments)
 
     def guard(self, step: Callable[..., None], held: Held, *arguments: Any) -> None:

@@ -40,6 +40,7 @@ from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
 from gpupool.base.instance import claim
 from gpupool.base.own_limits import fixed_hard_limits
 from gpupool.base.settings import PoolPaths
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
@@ -233,7 +234,8 @@ class Agent:
         A server that was away may be a new one, so agreeing begins anew after each silence; and after a report
         that the server called stale, which says that the two do not agree.
         """
-        self._register(api)
+        with busy():
+            self._register(api)
         page = self._poll(api, 0)
         self._backoff.reset()
         self._thread.well()
@@ -243,17 +245,22 @@ class Agent:
         cursor = max(page.cursor, 1)  # 0 would mean to begin anew
         while not self._closing.is_set():
             page = self._poll(api, cursor)
-            self._take(page)
-            self._tend_logs()
+            with busy():
+                self._take_in(api, page)
             cursor = max(cursor, page.cursor)
             if self._disagreed.is_set():
                 self._disagreed.clear()
                 return
-            if not page.work or self._clock() >= self._tended + self._config.heartbeat_seconds:
-                self._tended = self._clock()
-                self._heartbeat(api)
+
+    def _take_in(self, api: Api, page: WorkPage) -> None:
+        self._take(page)
+        self._tend_logs()
+        if not page.work or self._clock() >= self._tended + self._config.heartbeat_seconds:
+            self._tended = self._clock()
+            self._heartbeat(api)
 
     def _poll(self, api: Api, after: int) -> WorkPage:
+        """Wait for work; a server that does not answer is given up by its time."""
         wait = self._config.heartbeat_seconds
         answer = api.request(
             "GET",

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpupool.agent.fenced import job_sample
 from gpupool.agent.usage import TreeUsage, read_processes, trees
 from gpupool.base.errors import GpupoolError
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceUsage, Process
@@ -107,7 +108,8 @@ class Observer:
     def _run(self) -> None:
         while self._next():
             try:
-                self.sample()
+                with busy():
+                    self.sample()
             except (GpupoolError, OSError) as error:
                 log.warning("could not sample: %s", error)
 

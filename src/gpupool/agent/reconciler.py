@@ -22,6 +22,7 @@ from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison
 from gpupool.agent.time_audit import TimeAudit
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.driver_files import known_drivers
@@ -125,7 +126,8 @@ class Reconciler:
     def _run(self) -> None:
         while self._next():
             try:
-                self.look()
+                with busy():
+                    self.look()
             except (GpupoolError, OSError) as error:
                 log.warning("could not compare cards and ledgers: %s", error)
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
+from gpupool.base.silence import ROUND_SECONDS, busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
 
@@ -122,13 +123,15 @@ class Reporter:
 
     def _post(self, api: Api, body: ReportsIn) -> None:
         try:
-            answer = api.request("POST", self._path, _json(body), timeout=ANSWER_SECONDS)
+            with busy(ANSWER_SECONDS + ROUND_SECONDS):
+                answer = api.request("POST", self._path, _json(body), timeout=ANSWER_SECONDS)
         except BadInput as error:
             self._refused(api, body, error)
             return
         stale = frozenset(ReportsOut.model_validate(answer).stale)
         for report in body.reports:
-            self._answered(report, report.allocation in stale)
+            with busy():
+                self._answered(report, report.allocation in stale)
 
     def _refused(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """One report that the server cannot read must not hold up the others: tell them one by one."""

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 
 _ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
@@ -75,7 +76,8 @@ class Watch:
     def _run(self) -> None:
         while not self._closing:
             for descriptor, _ in self._epoll.poll(maxevents=_MANY):
-                self._tell(descriptor)
+                with busy():
+                    self._tell(descriptor)
 
     def _tell(self, descriptor: int) -> None:
         if descriptor == self._inotify.fileno():

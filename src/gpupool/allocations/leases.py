@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 
 LEASE_SECONDS = 15.0
@@ -88,10 +89,11 @@ class Leases:
 
     def _loop(self) -> None:
         while not self._closing:
-            ended, seconds = self.due()
-            if ended:
-                self._end(ended)
-                continue
+            with busy():
+                ended, seconds = self.due()
+                if ended:
+                    self._end(ended)
+                    continue
             with self._changed:
                 if not self._closing:
                     self._changed.wait(seconds)

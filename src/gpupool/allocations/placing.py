@@ -24,6 +24,7 @@ from gpupool.allocations.pace import Pace
 from gpupool.allocations.planner import BATCH, Planner
 from gpupool.allocations.waiting import Queued, read_waiting
 from gpupool.base.errors import GpupoolError, NoRoomNow, StaleGeneration
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.metering.service import Metering
 from gpupool.scheduling.explain import Explanation
@@ -127,12 +128,16 @@ class Placer:
         while not self._closing:
             self._pace.wait(self.planner.next_look())
             try:
-                while not self._closing and self.run_once().more:
+                while not self._closing and self._run_in_time():
                     pass
             except BaseException:
                 self._pace.hurry()  # whoever calls this loop again after a pause need not wait for an event as well
                 raise
             self._thread.well()
+
+    def _run_in_time(self) -> bool:
+        with busy():
+            return self.run_once().more
 
     # --- answers -------------------------------------------------------------------------
 

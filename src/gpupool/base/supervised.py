@@ -2,8 +2,8 @@
 
 A body runs until it returns. One that raises is logged, counted and called again after a pause that doubles. One that
 keeps failing for `PATIENCE_SECONDS` cannot go on: the process is ended, to be started anew with fresh descriptors and
-memory. What only waits for others (a store that is locked, a disk that is full) is waited for without end.
-Must not know what the bodies do.
+memory. What only waits for others (a store that is locked, a disk that is full) is waited for without end. One that
+hangs is found by `silence`. Must not know what the bodies do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import Unavailable
+from gpupool.base.silence import ROUND_SECONDS, Beat, Pulse, Silence, enter
 
 #: Seconds of failing without a break after which a body cannot go on: 20 tries with the pauses of `Backoff`.
 PATIENCE_SECONDS: Final = 60.0
@@ -103,6 +105,7 @@ class Register:
         self._records: dict[int, Record] = {}
         self._failures: dict[str, int] = {}
         self.end_process: Callable[[str], None] = _only_say
+        self.pulse = Pulse(lambda name: self.end_process(name))
 
     def add(self, record: Record) -> None:
         with self._lock:
@@ -127,11 +130,16 @@ class Register:
         with self._lock:
             return sorted({record.name for record in self._records.values()})
 
+    def silences(self) -> list[Silence]:
+        """Those whose round takes longer than it may."""
+        return self.pulse.silences()
+
     def troubles(self) -> list[Trouble]:
-        """Those that do not work now."""
+        """Those that do not work now: they fail, have ended, or are silent."""
         with self._lock:
             records = list(self._records.values())
-        return [found for record in records if (found := record.trouble()) is not None]
+        found = [trouble for record in records if (trouble := record.trouble()) is not None]
+        return found + [Trouble(silence.name, silence.text, dead=False) for silence in self.silences()]
 
 
 register = Register()
@@ -180,6 +188,15 @@ class SupervisedThread:
         self._backoff.reset()
 
     def _run(self) -> None:
+        beat = Beat(self.name, self._known.pulse)
+        enter(beat)
+        self._known.pulse.add(beat)
+        try:
+            self._supervise()
+        finally:
+            self._known.pulse.discard(beat)
+
+    def _supervise(self) -> None:
         try:
             while not self._stopping.is_set() and self._again():
                 pass
@@ -216,7 +233,10 @@ class SupervisedThread:
 async def supervised_task(name: str, body: Callable[[], Awaitable[None]], *, known: Register = register) -> None:
     """The same for a coroutine: to be made a task of. Ends when the body returns or the task is cancelled."""
     record, backoff = Record(name, time.monotonic), Backoff(random.random)
+    beat = Beat(name, known.pulse)
+    enter(beat)
     known.add(record)
+    known.pulse.add(beat)
     try:
         while True:
             record.begin()
@@ -232,7 +252,20 @@ async def supervised_task(name: str, body: Callable[[], Awaitable[None]], *, kno
                 log.error("%s failed, again in %.2f s: %s", name, pause, error, exc_info=_worth_a_trace(error))
                 await asyncio.sleep(pause)
     finally:
+        known.pulse.discard(beat)
         known.discard(record)
+
+
+@contextmanager
+def supervised_step(name: str, seconds: float = ROUND_SECONDS, *, known: Register = register) -> Iterator[None]:
+    """A piece of work in a thread of a pool: whoever waits for it hears when it takes longer than so many seconds."""
+    beat = Beat(name, known.pulse)
+    known.pulse.add(beat)
+    try:
+        with beat.busy(seconds):
+            yield
+    finally:
+        known.pulse.discard(beat)
 
 
 def _worth_a_trace(error: Exception) -> BaseException | None:

@@ -123,8 +123,16 @@ def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any
     except PoolNotRunning as error:
         return None, [], [_no_pool(context.state_dir, error)]
     except GpupoolError as error:
-        return None, [], [check("pool", FAIL, f"{error.code}: {error.message}", error.hint)]
+        return None, [], [check("pool", FAIL, f"{error.code}: {error.message}", error.hint), *_last_words(context)]
     return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint), own))
+
+
+def _last_words(context: Context) -> list[Check]:
+    """What a server that answers no question about its pool still says of itself."""
+    try:
+        return _own_checks(context)
+    except GpupoolError:
+        return []
 
 
 def _own_checks(context: Context) -> list[Check]:

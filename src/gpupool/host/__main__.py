@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gpupool.base.anew import begin_anew
+from gpupool.base.silence import scale_from
 from gpupool.base.supervised import register
 from gpupool.host.options import parse
 
@@ -29,6 +31,7 @@ def main() -> int:
 
     set_up(PoolPaths(options.state_dir).server_log)
     register.end_process = begin_anew
+    register.pulse.scale = scale_from(os.environ)
     return run(options)
 
 

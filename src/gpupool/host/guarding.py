@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from gpupool.base.errors import GpupoolError, StoreReplaced
+from gpupool.base.silence import busy
 from gpupool.base.supervised import register
 from gpupool.host.watching import names_changed
 from gpupool.store.database import Store
@@ -37,7 +38,8 @@ async def guard_files(store: Store, root: Path, stop: asyncio.Event) -> None:
 
     store.durability.on_lost = lost
     while not stop.is_set():
-        await asyncio.to_thread(store.durability.look)
+        with busy():
+            await asyncio.to_thread(store.durability.look)
         try:
             await names_changed(root, LOOK_SECONDS)
         except FileNotFoundError:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from gpupool.base.anew import begin_anew
 from gpupool.base.errors import Deposed, GpupoolError
 from gpupool.base.health import Check, Finding, fail, well
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.store.database import Store
 from gpupool.store.engines import lease_engine
@@ -58,7 +59,7 @@ class LeaseKeeper:
     def _run(self) -> None:
         while not self._ended.wait(self._pause_seconds()):
             try:
-                with store_errors():
+                with busy(), store_errors():
                     self._leading.renew(self._connected())
             except Deposed:
                 self._on_deposed()

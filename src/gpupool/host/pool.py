@@ -20,6 +20,7 @@ from gpupool.agent.loop import Agent
 from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal
+from gpupool.base.silence import busy
 from gpupool.base.supervised import register, supervised_task
 from gpupool.fleet.tables import nodes
 from gpupool.host import standby
@@ -261,11 +262,14 @@ def _all_ready(services: Services, expected: set[str]) -> bool:
 async def _watch_silence(services: Services) -> None:
     """Notice nodes that stopped talking, with one timer for the next that could."""
     while True:
-        await asyncio.sleep(await asyncio.to_thread(services.fleet.check_silence))
+        with busy():
+            seconds = await asyncio.to_thread(services.fleet.check_silence)
+        await asyncio.sleep(seconds)
 
 
 async def _resolve_overdue(services: Services) -> None:
     """Stop or ask again for jobs that make no progress."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        await asyncio.to_thread(services.allocations.overdue.resolve)
+        with busy():
+            await asyncio.to_thread(services.allocations.overdue.resolve)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from gpupool.base.backoff import Backoff
+from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 
 ANSWER_SECONDS: Final = 5.0
@@ -157,7 +158,8 @@ class Arbiter:
         """A machine that is short of memory or descriptors may have some again later."""
         while True:
             try:
-                return self._begin()
+                with busy():
+                    return self._begin()
             except OSError as error:
                 pause = self._backoff.pause()
                 log.warning("the arbiter could not be started, again in %.2f s: %s", pause, error)

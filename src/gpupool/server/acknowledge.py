@@ -6,11 +6,16 @@ this cheap: one flush serves every answer that waits (`store.durability`). Nothi
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool.base.errors import GpupoolError
 from gpupool.server.problems import problem_response
 from gpupool.store.durability import Durability
+
+#: What a process says of itself: it tells of no commit, and is asked most when the disk does not answer.
+OF_ITSELF: Final = frozenset({"/healthz", "/api/v1/checks"})
 
 
 class Acknowledge:
@@ -20,6 +25,9 @@ class Acknowledge:
         self._app, self._durability = app, durability
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("path") in OF_ITSELF:
+            await self._app(scope, receive, send)
+            return
         answer = Held(scope, receive, send, self._durability)
         await self._app(scope, receive, answer.send)
 

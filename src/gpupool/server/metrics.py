@@ -229,6 +229,14 @@ class HealthMetrics(Collector):
         for name, count in sorted(register.failures().items()):
             failures.add_metric([name], count)
         yield failures
+        text = "For how long a round of a supervised thread or task takes more than it may."
+        silent = GaugeMetricFamily("gpupool_thread_silent_seconds", text, labels=["thread"])
+        longest = dict.fromkeys(register.names(), 0.0)
+        for silence in register.silences():
+            longest[silence.name] = max(longest.get(silence.name, 0.0), silence.seconds)
+        for name, seconds in sorted(longest.items()):
+            silent.add_metric([name], seconds)
+        yield silent
         state = GaugeMetricFamily("gpupool_check", "1 for the state that a check found.", labels=["check", "state"])
         for name, found in self._checks.run().items():
             for one in ("ok", "warn", "fail"):

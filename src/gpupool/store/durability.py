@@ -18,12 +18,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from gpupool.base.durable import sync_directory
 from gpupool.base.errors import GpupoolError, StateUnusable, StoreReplaced
+from gpupool.base.supervised import supervised_step
 
 logger = logging.getLogger(__name__)
+
+#: A disk that flushes for so long is said to be in trouble; nothing is acknowledged meanwhile.
+FLUSH_SECONDS: Final = 20.0
 
 OnLost = Callable[[GpupoolError], None]
 
@@ -130,8 +134,9 @@ class Durability:
         assert self._log is not None
         while (target := self._next()) is not None:
             try:
-                self._log.flush()
-                self._log.check()
+                with supervised_step("store-flush", FLUSH_SECONDS):
+                    self._log.flush()
+                    self._log.check()
             except GpupoolError as error:
                 self._fail(error)
                 return
