@@ -26,6 +26,7 @@ def settled(
     leaving: Mapping[str, Order] = MappingProxyType({}),
     kept: Container[str] = frozenset(),
     returning: Container[str] = frozenset(),
+    stay: Container[str] = frozenset(),
 ) -> tuple[Entry, ...]:
     """The node's entries as they ought to be now; equal to what they are where nothing has to be written.
 
@@ -33,15 +34,16 @@ def settled(
     together, whose seats go unless their pod was released, and single seats of members to come. `leaving`: by claim the
     order to leave that ought to stand there; where it is not among them, none does. `kept`: pods that were never bound
     and are gone, whose seats wait for an heir. `returning`: pods of gangs that are gone, whose seats wait for the ones
-    made in their place.
+    made in their place. `stay`: pods whose entries do not go now (`withdrawing`).
     """
     if not node_exists:
         return ()
-    found = (
-        None if _is_given_up(entry, given_up, pods) else _settled(node, entry, pods, claimed, kept, returning)
-        for entry in node.entries
-    )
-    living = (entry for entry in found if entry is not None)
+    living = list[Entry]()
+    for entry in node.entries:
+        if entry.uid in stay:
+            living.append(entry)
+        elif not is_given_up(entry, given_up, pods) and (now := _settled(node, entry, pods, claimed, kept, returning)):
+            living.append(now)
     return tuple(_leaving(entry, pods.get(entry.uid), leaving, node.version + 1) for entry in living)
 
 
@@ -53,7 +55,8 @@ def _leaving(entry: Entry, pod: Pod | None, leaving: Mapping[str, Order], versio
     return replace(entry, leaving_for=wanted.whom, leaving_at=wanted.at, generation=version)
 
 
-def _is_given_up(entry: Entry, given_up: Container[str], pods: Mapping[str, Pod]) -> bool:
+def is_given_up(entry: Entry, given_up: Container[str], pods: Mapping[str, Pod]) -> bool:
+    """Whether the seat goes at once: it is given up, and nobody was let go by it as far as is known."""
     return (entry.gang in given_up or entry.uid in given_up) and _unreleased(entry, pods)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import fitting, gangs, ledger, names, turned
+from gpupool.kubernetes import fitting, gangs, ledger, names, placing, restoring, turned
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
@@ -95,6 +95,7 @@ class Controller:
             self._note_release,
             self.reasons.refused,
             lambda: self._wake.set(),
+            lambda name: self._writing.confirm(name),
             self._forgets,
         )
         self.tenants = Tenants()
@@ -121,6 +122,7 @@ class Controller:
             now_ns,
             self._look_at_cards,
             self._note_ledger,
+            self._note_restored,
             self._forgets,
         )
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
@@ -234,6 +236,12 @@ class Controller:
         self._failing.note(name, now)
         self.events.ledger(before, now)
         self._settings_status.note_ledger(before, now)
+
+    def _note_restored(self, pod: Pod, node: str) -> None:
+        log.warning("%s/%s was let go to %s without an entry in its ledger, and has one", pod.namespace, pod.name, node)
+        self.counts.restorations += 1
+        told = placing.told(node, self.pool.entries_of(pod.uid))[names.PLACED]
+        self.events.pod(pod, "EntryRestored", f"{restoring.LOST}; now it has cards again: {told}", warning=True)
 
     def _note_tenant(self, found: dict[str, Any], gone: bool) -> None:
         if self.tenants.note(found, gone):

@@ -17,6 +17,7 @@ class Counts:
     cycles: int = _count("plans made")
     ledger_writes: int = _count("writes of a node's ledger")
     ledger_conflicts: int = _count("writes of a ledger that somebody else had changed")
+    restorations: int = _count("pods let go without an entry in a ledger that got one again")
     releases: int = _count("pods released to their node")
     evictions: int = _count("pods asked to leave for others")
     reason_writes: int = _count("conditions written that say why a pod waits")

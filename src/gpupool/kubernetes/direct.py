@@ -92,12 +92,12 @@ def made(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 async def bind(api: KubeApi, pod: Json, node: str, annotations: Mapping[str, str]) -> None:
-    """Bind it, with what people may read. It names the uid, so another of its name is refused.
+    """Bind it, with what people may read. It names uid and version, so another of its name is refused.
 
-    Raises ApiRefused: a conflict where somebody has bound it before.
+    Raises ApiRefused: a conflict where it was bound before, or has changed since it was read.
     """
     meta, target = pod["metadata"], {"apiVersion": "v1", "kind": "Node", "name": node}
-    about = {key: meta[key] for key in ("name", "namespace", "uid")}
+    about = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion")}
     body = {
         "apiVersion": "v1",
         "kind": "Binding",

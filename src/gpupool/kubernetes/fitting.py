@@ -37,7 +37,9 @@ def kept(placements: Sequence[Placement], pool: Pool) -> tuple[Placement, ...]:
 
 def pod_of(uid: str, placement: Placement, pool: Pool) -> Pod | None:
     """Whose placement it is; of a member that does not exist yet, one of its gang that does."""
-    return next(iter(pool.queue.gang(placement.gang)), None) if gangs.expected(uid) else pool.pods.get(uid)
+    if gangs.expected(uid):
+        return next(iter(pool.queue.gang(placement.gang)), None)
+    return pool.queue.find(uid) or pool.pods.get(uid)
 
 
 def _fits(pod: Pod, node: str, containers: int, pool: Pool, plus: Plus, seats: int) -> bool:

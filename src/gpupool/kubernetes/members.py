@@ -26,7 +26,7 @@ class Members:
     def note(self, gone: Iterable[Entry], come: Iterable[Entry]) -> None:
         """These entries left a ledger, those stand there now."""
         for entry in gone:
-            self._entries[entry.gang].pop(entry.uid, None)
+            self._forget(entry)
             self._kept[entry.gang].discard(entry.uid)
         for entry in come:
             if entry.gang:
@@ -38,6 +38,15 @@ class Members:
                 del self._entries[gang]
             if not self._kept[gang]:
                 del self._kept[gang]
+
+    def _forget(self, entry: Entry) -> None:
+        """It left one ledger; two controllers may have written the same member into two."""
+        members = self._entries[entry.gang]
+        left = [one for one in members.get(entry.uid, ()) if one != entry]
+        if left:
+            members[entry.uid] = left
+        else:
+            members.pop(entry.uid, None)
 
     def note_over(self, gang: str, uid: str, *, gone: bool) -> None:
         """A pod of the gang is over, or is gone altogether."""
@@ -68,6 +77,11 @@ def entries(node: GpuNode | None) -> tuple[Entry, ...]:
 def uids(node: GpuNode | None) -> set[str]:
     """Of pods, and members to come, that stand there."""
     return {entry.uid for entry in entries(node)}
+
+
+def unaccounted(node: GpuNode | None) -> frozenset[str]:
+    """Pods whose containers hold cards of the node without an entry: which cards is not known."""
+    return frozenset(use.uid for use in node.unaccounted) if node else frozenset()
 
 
 def put(into: dict[str, T], name: str, value: T | None) -> None:

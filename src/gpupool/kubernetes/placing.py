@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from gpupool.base.units import MIB, format_share
-from gpupool.kubernetes import gangs, names
+from gpupool.kubernetes import gangs, names, restoring
 from gpupool.kubernetes.objects import Entry
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
@@ -20,9 +20,14 @@ def entries_by_node(placements: Iterable[Placement], pool: Pool) -> dict[str, li
     for placement in placements:
         uid, container = gangs.parts_of(placement.job)
         pod = next(iter(pool.queue.gang(placement.gang)), None) if gangs.expected(uid) else pool.pods.get(uid)
-        if pod is not None and pod.waits:
+        if pod is not None and (pod.waits or restoring.is_let_go(pod)):
             found[placement.node].append(_entry(pod, uid, container, placement.seats, pool.tenant(pod)))
     return dict(found)
+
+
+def generations(placements: Iterable[Placement]) -> dict[str, int]:
+    """By node the generation of its ledger that the plan knew."""
+    return {placement.node: placement.generations[0] for placement in placements}
 
 
 def _entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tenant: str) -> Entry:

@@ -70,6 +70,10 @@ class Pod:
     """Why kube-scheduler does not bind it, in its own words."""
     said: tuple[str, str] = field(default=("", ""), compare=False)
     """Reason and sentence for which it waits, as people read them on it."""
+    placed: bool = field(default=False, compare=False)
+    """It says where its cards are, as a controller writes it on whomever it lets go."""
+    withdrawn_at: int = 0
+    """The generation of its ledger at which a seat was taken from it: older knowledge does not let it go."""
     turned_away: str = ""
     """Why its node's kubelet did not take it in, in the kubelet's own words."""
     created_ns: int = 0
@@ -155,6 +159,8 @@ def read_pod(pod: Json) -> Pod:
         owner=owner,
         refusal=refusal(status),
         said=said(status),
+        placed=names.PLACED in (meta.get("annotations") or {}),
+        withdrawn_at=_withdrawn_at((meta.get("annotations") or {}).get(names.WITHDRAWN, "")),
         turned_away=turned_away(status),
         created_ns=_ns(meta["creationTimestamp"]),
         started_ns=_ns(status["startTime"]) if status.get("startTime") else None,
@@ -199,6 +205,12 @@ def _asked_by(claim: str | None, containers: tuple[Resources, ...], first: tuple
         size if gang.name else 0,
         min(gang.minimum or size, size) if gang.name else 0,
     )
+
+
+def _withdrawn_at(said: str) -> int:
+    """Its tenant may write it too: then its own release asks for the ledger once more."""
+    generation = said.partition(".")[0]
+    return int(generation) if re.fullmatch("[0-9]{1,18}", generation) else 0
 
 
 def _is_whole(shape: Shape) -> bool:

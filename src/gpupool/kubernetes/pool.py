@@ -10,18 +10,19 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 
-from gpupool.kubernetes import gangs
+from gpupool.kubernetes import gangs, restoring
 from gpupool.kubernetes.columns import Columns
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
 from gpupool.kubernetes.leaving import Leaving
-from gpupool.kubernetes.members import Members, entries, put, uids
+from gpupool.kubernetes.members import Members, entries, put, uids, unaccounted
 from gpupool.kubernetes.needs import NOTHING
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.shares import Shares
+from gpupool.kubernetes.standing import Standing
 from gpupool.kubernetes.tenants import TenantTree
 from gpupool.kubernetes.turned import Turned
 from gpupool.model.reservation import Reservation
@@ -46,8 +47,9 @@ class Pool:
         self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
         self.seated, self.unbound = set[str](), set[str]()
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
-        self._entered: dict[str, str] = {}
-        """By pod, the node in whose ledger it stands."""
+        self._entered = Standing()
+        self.departed = set[str]()
+        """Pods that stand in a ledger and are gone for certain."""
         self.for_good = set[str]()
         """Pods that are gone and stand in a ledger still, and in whose place nobody makes another."""
         self._members, self._leaving = Members(), Leaving(seconds)
@@ -76,17 +78,19 @@ class Pool:
             return False
         put(self.ledgers, name, node)
         had, has = uids(before), uids(node)
+        for uid in has - had:
+            self._entered.enter(uid, name)
         for uid in had - has:
-            if self._entered.get(uid) == name:
-                del self._entered[uid]
+            self._entered.leave(uid, name)
+            if uid not in self._entered:
                 self.for_good.discard(uid)
+                self.departed.discard(uid)
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
-        self._entered.update(dict.fromkeys(has, name))
         self._members.note(entries(before), entries(node))
         self._leaving.note(entries(before), entries(node))
         self.rules.around.note_repelling(f"node/{name}", name, node.others.apart if node else ())
         self.shares.note(entries(before), entries(node))
-        for uid in (had ^ has) | heirs:
+        for uid in (had ^ has) | heirs | (unaccounted(before) ^ unaccounted(node)):
             self._settle(uid)
         self._touch(name)
         return True
@@ -95,12 +99,16 @@ class Pool:
         """Another quota tree is in force; who waits may belong to another tenant."""
         self.shares.tree = tree
         for uid in [uid for uid in self.pods if uid in self.queue]:
-            self.queue.put(self.pods[uid], self.tenant(self.pods[uid]))
+            self.queue.put(self.queue.find(uid) or self.pods[uid], self.tenant(self.pods[uid]))
         self.generation += 1
 
     def note_pod(self, uid: str, pod: Pod | None) -> None:
         """A managed pod as it is now; None: it is gone."""
         before = self.pods.get(uid)
+        if pod is not None:
+            self.departed.discard(uid)
+        elif uid in self._entered:
+            self.departed.add(uid)
         if pod is None and before is not None and before.gang:
             self._members.note_over(before.gang, uid, gone=True)
             if uid in self._entered and not before.owner:
@@ -215,16 +223,16 @@ class Pool:
 
     def ledger_of(self, uid: str) -> str:
         """The node in whose ledger the pod, or the member to come, stands; empty where in none."""
-        return self._entered.get(uid, "")
+        return self._entered.node(uid)
 
     def node_of(self, uid: str) -> str:
         """Where the pod is bound or has its cards; empty where neither."""
         pod = self.pods.get(uid)
-        return (pod.node if pod else "") or self._entered.get(uid, "")
+        return (pod.node if pod else "") or self._entered.node(uid)
 
     def entries_of(self, uid: str) -> list[Entry]:
         """What stands in a ledger for the pod."""
-        node = self.ledgers.get(self._entered.get(uid, ""))
+        node = self.ledgers.get(self._entered.node(uid))
         return [entry for entry in entries(node) if entry.uid == uid]
 
     def tenant(self, pod: Pod) -> str:
@@ -236,12 +244,14 @@ class Pool:
         if pod is not None and pod.gang and pod.over:
             self._members.note_over(pod.gang, uid, gone=False)
         self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
-        self._touch(self._entered.get(uid, ""))
+        self._touch(self._entered.node(uid))
         self.queue.remove(uid)
         self.held_up.pop(uid, None)
         waits = pod is not None and pod.waits and (pod.gang or uid not in self._entered)
         if not waits:
             self.heirs.renounce(uid)
+            if pod is not None and (lost := self._as_lost(pod)):
+                self.queue.put(lost, self.tenant(pod))
         elif pod is not None and (uid in self._entered or not self.heirs.inherits(pod)):
             if said := "" if uid in self._entered else self.rules.waits_for(pod):
                 self.held_up[uid] = said
@@ -252,6 +262,11 @@ class Pool:
         for into, belongs in ((self.unbound, released), (self.seated, pod is not None and pod.gated)):
             (into.add if belongs and uid in self._entered else into.discard)(uid)
         self.generation += 1
+
+    def _as_lost(self, pod: Pod) -> Pod | None:
+        """One that was let go and stands in no ledger, as it waits; None where it does, or its containers run."""
+        lost = None if pod.uid in self._entered else restoring.as_it_waits(pod)
+        return None if pod.uid in unaccounted(self.ledgers.get(pod.node)) else lost
 
     def _move(self, uid: str, node: str) -> None:
         self.rules.note(uid, self.pods.get(uid), node)

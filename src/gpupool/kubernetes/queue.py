@@ -101,6 +101,13 @@ class PodQueue:
             if not self._queue[key]:
                 del self._queue[key]
 
+    def find(self, uid: str) -> Pod | None:
+        """The pod as it waits; None where it does not."""
+        key = self._key.get(uid)
+        if key is None:
+            return None
+        return self._gangs[key][uid] if isinstance(key, str) else self._queue[key].pods[uid]
+
     def uids(self) -> list[str]:
         """Everybody who waits."""
         return list(self._key)

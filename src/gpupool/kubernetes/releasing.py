@@ -1,7 +1,8 @@
 """Letting pods go that have all their cards in a ledger and still wear their gate.
 
 Beside the rounds, a few at a time: the next plan is made and written while pods of the last one are let go. A release
-names the version that was read; where the pod has changed meanwhile, the next version of it is tried.
+names the version that was read; where the pod has changed meanwhile, the next version of it is tried. Nobody is let go
+whose entry another controller may have withdrawn.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from gpupool.base.errors import ApiRefused, GpupoolError
 from gpupool.kubernetes import direct, names, placing, terms
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.events import Events
+from gpupool.kubernetes.objects import EntryState
 from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 
@@ -49,10 +51,12 @@ class Releases:
         note: Callable[[Pod], None],
         refused: Callable[[Pod, GpupoolError], None],
         wake: Callable[[], None],
+        confirm: Callable[[str], Awaitable[bool]],
         forgets: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`forgets`: whether the record of who wrote which field is cleared."""
-        self._forgets = forgets
+        """`confirm` writes a node's ledger as it is; False where another write came between. `forgets`: whether the
+        record of who wrote which field is cleared."""
+        self._confirm, self._forgets = confirm, forgets
         self._api, self._pool, self._counts, self._events = api, pool, counts, events
         self._note, self._refused, self._wake = note, refused, wake
         self._raw: dict[str, dict[str, Any]] = {}
@@ -91,7 +95,9 @@ class Releases:
         pod = self._pool.pods[uid]
         together = not pod.gang or self._pool.has_begun(pod)
         known = self._changed.get(uid) != pod.version
-        whole = len(self._pool.entries_of(uid)) == len(pod.asks)
+        entries = self._pool.entries_of(uid)
+        drains = any(entry.state is EntryState.DRAINING for entry in entries)
+        whole = len(entries) == len(pod.asks) and not drains
         return pod.gated and not pod.deleting and together and known and whole
 
     async def few(self) -> None:
@@ -124,8 +130,23 @@ class Releases:
                 self._under_way.discard(uid)
                 self._ended.set()
 
+    async def _is_certain(self, pod: Pod, node: str) -> bool:
+        """Whether the pod's entries are there whatever another controller has under way.
+
+        A seat of it may be withdrawn by a write that is not known here (`withdrawing`): then the ledger is written
+        once more, so that this write is either heard of or refused.
+        """
+        if pod.withdrawn_at <= self._pool.ledgers[node].version:
+            return True
+        if await self._confirm(node) and self._pool.pods.get(pod.uid) is pod:
+            return pod.uid in self._pool.seated and self._pool.ledger_of(pod.uid) == node and self._may_go(pod.uid)
+        self._wake()
+        return False
+
     async def _let_go(self, uid: str) -> None:
         raw, pod, node = self._raw[uid], self._pool.pods[uid], self._pool.ledger_of(uid)
+        if not await self._is_certain(pod, node):
+            return
         told = placing.told(node, self._pool.entries_of(uid))
         try:
             now = await self._released(pod, raw, node, told)

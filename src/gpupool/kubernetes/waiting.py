@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
-from gpupool.kubernetes import names
+from gpupool.kubernetes import names, restoring
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.evicting import waiting
@@ -76,7 +76,7 @@ class Reasons:
     def _sort_out(self, plan: Plan, better: Mapping[str, str], more: bool) -> None:
         """Who is to be told something. It looks at everybody who waits, so it is done a few times a second at most."""
         pool = self._pool
-        for uid in [uid for uid in self._told if uid not in pool.pods or not pool.pods[uid].gated]:
+        for uid in [uid for uid in self._told if not _may_be_told(pool, uid)]:
             del self._told[uid]
             self._kinds.pop(uid, None)
         for uid in [uid for uid in self._due if not _waits(pool, uid)]:
@@ -135,10 +135,14 @@ class Reasons:
                     uid, (pod, reason, sentence, kind) = self._due.popitem(last=False)
                     if not _waits(self._pool, uid):
                         continue
-                    await self._write(pod, reason, sentence)
+                    if pod.gated:
+                        await self._write(pod, reason, sentence)
+                    else:  # the condition of one that was let go is kube-scheduler's, or says that it is bound
+                        self._told[uid] = reason, sentence, asyncio.get_running_loop().time()
+                        sentence = f"{restoring.LOST}; it waits for cards there: {sentence}"
                     if self._kinds.get(pod.uid) != kind:
                         self._kinds[pod.uid] = kind
-                        self._events.pod(pod, "Waiting", sentence, kind)
+                        self._events.pod(pod, "Waiting", sentence, kind, warning=not pod.gated)
                 await asyncio.sleep(self._every)
 
     def _read_plan(self) -> None:
@@ -190,6 +194,11 @@ def _reason(rejection: Rejection) -> str:
 def _waits(pool: Pool, uid: str) -> bool:
     """Whether the pod has no cards, or has them and is not let go."""
     return any(uid in where for where in (pool.queue, pool.held_up, pool.seated)) or _unread(pool.pods.get(uid))
+
+
+def _may_be_told(pool: Pool, uid: str) -> bool:
+    pod = pool.pods.get(uid)
+    return pod is not None and (pod.gated or uid in pool.queue)
 
 
 def _unread(pod: Pod | None) -> bool:

@@ -15,7 +15,7 @@ from gpupool.base.errors import PastAdmission
 from gpupool.cli.doctor import FAIL, OK, WARN, Check, check, text
 from gpupool.cli.output import many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
-from gpupool.kubernetes import install, names
+from gpupool.kubernetes import install, members, names, restoring
 from gpupool.kubernetes.objects import GpuNode, Mode
 from gpupool.kubernetes.plugin import certificate
 from gpupool.kubernetes.plugin.context import DAEMONSETS, NODES, Context, Json
@@ -72,7 +72,9 @@ async def _checks(context: Context) -> Any:
         yield found
     groups = [one["name"] for one in (await context.api.get("/apis"))["groups"]]
     yield others([plugin.owner for plugin in plugins_of(await context.items(DAEMONSETS))], groups, nodes)
-    yield waits(await context.pods())
+    pods = await context.pods()
+    for found in (waits(pods), *lost(pods, ledgers)):
+        yield found
 
 
 # --- one check each; pure ---------------------------------------------------------------------
@@ -226,3 +228,13 @@ def waits(pods: Sequence[Pod]) -> Check:
     if broken:
         return check("pods", WARN, f"cannot be read: {', '.join(broken)}", f"kubectl gpupool why {broken[0]}")
     return check("pods", OK, f"{waiting} wait for cards", "kubectl gpupool why POD" if waiting else "")
+
+
+def lost(pods: Sequence[Pod], ledgers: Sequence[GpuNode]) -> Iterator[Check]:
+    """Pods that were let go and stand in no ledger: their containers do not start."""
+    entered = {uid for node in ledgers for uid in members.uids(node) | members.unaccounted(node)}
+    found = [f"{one.namespace}/{one.name}" for one in pods if restoring.is_let_go(one) and one.uid not in entered]
+    if found:
+        said = f"{many(len(found), 'pod')} let go without cards in a ledger: {', '.join(found[:5])}"
+        following = "the controller gives them cards of their node as these are free; kubectl describe pod  says more"
+        yield check("pods without cards", WARN, said, following)

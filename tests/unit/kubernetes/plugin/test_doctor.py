@@ -12,9 +12,10 @@ from gpupool.kubernetes import install, names
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.plugin import certificate, doctor
+from gpupool.kubernetes.pods import read_pod
 from gpupool.kubernetes.reported import SlotUse
 from gpupool.model.allocation import Seat
-from tests.support.kube_builders import gpu_node, node
+from tests.support.kube_builders import gpu_node, node, pod
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -115,3 +116,15 @@ def test_a_certificate_has_days_left_or_has_run_out() -> None:
     assert [one["state"] for one in at] == ["ok", "warn", "fail"]
     assert at[0]["text"] == "good until 2027-02-20, 90 days"
     assert certificate.aged({"data": {}}, NOW)["state"] == "fail"
+
+
+def test_pods_that_were_let_go_without_cards_are_named() -> None:
+    made = pod("a", spec={"schedulingGates": [], "nodeName": "n0"})
+    made["metadata"]["annotations"][names.PLACED] = "n0: main"
+    there = read_pod(made)
+    ledger = GpuNode.from_json(gpu_node("n0"))
+    (wrong,) = doctor.lost([there], [ledger])
+    assert (wrong["state"], "default/a" in wrong["text"]) == ("warn", True)
+    runs = replace(ledger, slots=(SlotUse(there.uid, "main"),))
+    for well, ledgers in ((read_pod(pod("a")), [ledger]), (replace(there, ended=True), [ledger]), (there, [runs])):
+        assert not list(doctor.lost([well], ledgers))
