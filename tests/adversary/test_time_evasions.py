@@ -58,12 +58,16 @@ EVASIONS = {
     "pinned": "fence.time",
     "half": "fence.time",
     "limits": "fence.mount",
+    "renamed": "fence.mount",
+    "grants": "fence.mount",
 }
+MOUNTS = ("limits", "renamed", "grants")
+"""In a mount namespace of their own."""
 
 
 def test_every_evasion_is_found_and_its_job_ended(pool: RealPool, programs: Path) -> None:
     for way in EVASIONS:
-        before = ["unshare", "-m", "--"] if way == "limits" else []
+        before = ["unshare", "-m", "--"] if way in MOUNTS else []
         pool.do("submit", "--name", way, *SHARE, "--", *before, str(programs / "evade"), way, LIVES_SECONDS)
     states = {way: pool.until_state(way, "done", "failed", "stopped")["state"] for way in EVASIONS}
     assert states == dict.fromkeys(EVASIONS, "failed"), [pool.do("logs", way) for way in EVASIONS]
@@ -105,7 +109,7 @@ def contested(pool: RealPool, programs: Path) -> Iterator[RealPool]:
 def test_contested_time_taken_past_the_fence_is_found(contested: RealPool, programs: Path, sharing: str) -> None:
     pool, share = contested, (*SMALL_SHARE, "--sharing", sharing)
     for way in BESIDE_OTHERS:
-        before = ["unshare", "-m", "--"] if way == "limits" else []
+        before = ["unshare", "-m", "--"] if way in MOUNTS else []
         words = (*before, str(programs / "evade"), way, CONTESTED_SECONDS)
         pool.do("submit", "--name", f"{sharing}-{way}", *share, "--", *words)
     honest = f"{sharing}-honest"

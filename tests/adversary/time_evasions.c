@@ -6,6 +6,9 @@
    pinned     writes its usage page all the time: nothing was charged, nothing is in flight
    half       takes back 45 % of each charge
    limits     below `unshare -m`, with other limits mounted for the moment of cuInit alone: a share of the whole card
+   renamed    the same; afterwards the file has another name, and the job's own limits are mapped too
+   grants     below `unshare -m`, with a grants page mounted for that moment that allows everything
+   own-grants replaces the grants page in its own memory by such a one
    Prints what part of the card it had, if it lives to its end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -106,18 +109,74 @@ static void *halve(void *unused)
     return unused;
 }
 
-static void mount_other_limits(void)
+static char forged[] = "/tmp/forged-XXXXXX";
+
+/* A copy of the job's share, where the file of that name is the process's own to write. */
+static void *forge(const char *name, size_t size)
 {
-    char folder[] = "/tmp/limits-XXXXXX", command[256], path[64];
-    struct fence_limits *limits;
-    must(mkdtemp(folder) != NULL, "no directory");
-    snprintf(command, sizeof command, "cp %s/* %s/", SHARE, folder);
-    must(system(command) == 0, "the limits cannot be copied");
-    snprintf(path, sizeof path, "%s/limits", folder);
-    limits = mmap(NULL, sizeof *limits, PROT_READ | PROT_WRITE, MAP_SHARED, open(path, O_RDWR), 0);
-    must(limits != MAP_FAILED, "the copy cannot be written");
-    limits->device[0].gpu_milli = 1000;
-    must(mount(folder, SHARE, NULL, MS_BIND, NULL) == 0, "no mount");
+    char command[256], path[96];
+    must(mkdtemp(forged) != NULL, "no directory");
+    snprintf(command, sizeof command, "cp %s/* %s/", SHARE, forged);
+    must(system(command) == 0, "the share cannot be copied");
+    snprintf(path, sizeof path, "%s/%s", forged, name);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, open(path, O_RDWR), 0);
+    must(page != MAP_FAILED, "the copy cannot be written");
+    return page;
+}
+
+static void allow_everything(struct fence_grants *grants)
+{
+    struct fence_grant *grant = &grants->device[0];
+    atomic_store(&grant->granted_ns, UINT64_MAX / 2);
+    atomic_store(&grant->window_ns, 1000000000);
+    atomic_store(&grant->lease_until_ns, UINT64_MAX / 2);
+    atomic_store(&grant->holder, FENCE_HOLDING);
+    atomic_store(&grant->beat_ns, UINT64_MAX / 2);
+}
+
+static void mount_forged(const char *way)
+{
+    char page[96];
+    if (!strcmp(way, "grants")) {
+        allow_everything(forge("grants", sizeof(struct fence_grants)));
+        snprintf(page, sizeof page, "%s/grants", forged);
+        must(mount(page, SHARE "/grants", NULL, MS_BIND, NULL) == 0, "no mount");
+        return;
+    }
+    ((struct fence_limits *)forge("limits", sizeof(struct fence_limits)))->device[0].gpu_milli = 1000;
+    must(mount(forged, SHARE, NULL, MS_BIND, NULL) == 0, "no mount");
+}
+
+static void unmount_forged(const char *way)
+{
+    must(umount2(strcmp(way, "grants") ? SHARE : SHARE "/grants", MNT_DETACH) == 0, "no umount");
+}
+
+static void hide(void)
+{
+    char from[96], to[96];
+    snprintf(from, sizeof from, "%s/limits", forged);
+    snprintf(to, sizeof to, "%s/innocent", forged);
+    must(rename(from, to) == 0, "the file cannot be renamed");
+    void *own = mmap(NULL, sizeof(struct fence_limits), PROT_READ, MAP_SHARED, open(SHARE "/limits", O_RDONLY), 0);
+    must(own != MAP_FAILED, "the own limits cannot be mapped");
+}
+
+static void replace_grants(void)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long at;
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "/grants") && sscanf(line, "%lx", &at) == 1) {
+            struct fence_grants copy = *(const struct fence_grants *)at;
+            allow_everything(&copy);
+            void *own = mmap((void *)at, sizeof copy, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            must(own == (void *)at, "the page cannot be replaced");
+            memcpy(own, &copy, sizeof copy);
+            return;
+        }
+    must(0, "no grants page is mapped");
 }
 
 static void *start(void *library)
@@ -148,8 +207,9 @@ int main(int argc, char **argv)
     pthread_t thread;
     must(argc == 3, "WAY SECONDS");
     const char *way = argv[1];
-    if (!strcmp(way, "limits"))
-        mount_other_limits();
+    int mounts = !strcmp(way, "limits") || !strcmp(way, "renamed") || !strcmp(way, "grants");
+    if (mounts)
+        mount_forged(way);
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     must(library != NULL, "no libcuda.so.1");
     void *function = start(library);
@@ -162,8 +222,12 @@ int main(int argc, char **argv)
         map_usage();
     if (usage)
         must(pthread_create(&thread, NULL, !strcmp(way, "pinned") ? pin : halve, NULL) == 0, "no thread");
-    if (!strcmp(way, "limits"))
-        must(umount2(SHARE, MNT_DETACH) == 0, "no umount");
+    if (mounts)
+        unmount_forged(way);
+    if (!strcmp(way, "renamed"))
+        hide();
+    if (!strcmp(way, "own-grants"))
+        replace_grants();
     printf("%s: %.1f %% of the card\n", way, burn(&driver, function, strtod(argv[2], NULL)));
     return 0;
 }

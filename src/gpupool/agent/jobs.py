@@ -22,7 +22,7 @@ from gpupool.agent.following import Following
 from gpupool.agent.held import Held, HeldTable, Phase, report_of
 from gpupool.agent.launch import ended_report
 from gpupool.agent.means import Means
-from gpupool.agent.reconciler import FencedJob
+from gpupool.agent.sight import FencedJob
 from gpupool.agent.starting import Starting
 from gpupool.agent.supervisor import inspect
 from gpupool.agent.watch import Watch

@@ -106,7 +106,7 @@ class Agent:
         self._directories = JobDirectories(paths.jobs, shared=config.owner_uid == 0)
         self._cgroups = detect(uid=config.owner_uid)
         self._reporter = Reporter(config.name, make_api, self._answered, random_part)
-        self._arbiter = Arbiter(_arbiter_program(), random_part)
+        self._arbiter = Arbiter(_arbiter_program(), random_part, self._process_entered)
         settings = LaunchSettings(
             config.pool_id,
             config.owner_uid,
@@ -333,6 +333,9 @@ class Agent:
 
     def _cgroups_for(self, job: str) -> tuple[str, ...]:
         return job_cgroups(self._cgroups, self._config.pool_id, job)
+
+    def _process_entered(self, allocation: str, pid: int) -> None:
+        self._reconciler.entered(allocation, pid)
 
     def _jobs_changed(self) -> None:
         self._observer.changed()

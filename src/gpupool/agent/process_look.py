@@ -6,10 +6,15 @@ both give no answer, never an error.
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Collection, Iterator
+import stat
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
+#: Bytes at the beginning of each page of the fence that say which it is.
+MAGIC_BYTES: Final = 8
 _DEPTH = 4096  # no chain of parents is longer
 
 
@@ -58,38 +63,63 @@ def other_driver(pid: int, known: Collection[int], proc: Path = Path("/proc")) -
     return ""
 
 
-def maps_other_file(pid: int, name: str, expected: os.stat_result, proc: Path = Path("/proc")) -> bool:
-    """Whether the process has a file of that name mapped, and not the expected one.
+def maps_other_page(pid: int, pages: Mapping[bytes, os.stat_result], proc: Path = Path("/proc")) -> bool:
+    """Whether the process has a file mapped that begins as one of these pages does and is another file.
 
-    A file that was mounted over for a moment stays mapped, whatever the process finds at its path now.
+    A file that was mounted over for a moment stays mapped, under whatever name and whatever the process finds at its
+    path now. Its own page may be mapped beside it. `pages`: by their first bytes, the files that may be mapped.
     """
-    found = False
+    sizes = {_in_pages(page.st_size) for page in pages.values()}
     try:
         lines = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in lines:
-            fields = line.split(maxsplit=5)
-            if len(fields) < 6 or os.path.basename(fields[5].removesuffix(" (deleted)")) != name:
-                continue
-            mapped = os.stat(f"{proc}/{pid}/map_files/{_plain_range(fields[0])}")
-            if (mapped.st_dev, mapped.st_ino) == (expected.st_dev, expected.st_ino):
-                return False
-            found = True
+        ranges = [one for line in lines if (one := _shared_range(line, sizes))]
+        return any(_is_other_page(f"{proc}/{pid}/map_files/{one}", pages) for one in ranges)
     except OSError:
         return False  # it has ended, or only root may look
-    return found
 
 
-def _plain_range(addresses: str) -> str:
-    """As /proc/PID/map_files names it: without leading zeros."""
-    return "-".join(f"{int(each, 16):x}" for each in addresses.split("-"))
+def _shared_range(line: str, sizes: Collection[int]) -> str:
+    """The range of a shared mapping of such a size from a file's beginning, as /proc/PID/map_files names it.
+
+    What a program maps of its own data is left alone: it may lie on a file server that does not answer.
+    """
+    fields = line.split(maxsplit=5)
+    if len(fields) < 6 or fields[1][3] != "s" or int(fields[2], 16) != 0:
+        return ""
+    begin, end = (int(each, 16) for each in fields[0].split("-"))
+    return f"{begin:x}-{end:x}" if end - begin in sizes else ""
 
 
-def sees_other_file(pid: int, path: str, expected: os.stat_result, proc: Path = Path("/proc")) -> bool:
-    """Whether the process finds another file at `path` than the expected one, or none."""
+def _in_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _is_other_page(path: str, pages: Mapping[bytes, os.stat_result]) -> bool:
+    """Devices are mapped too: only regular files are opened."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    with open(path, "rb", buffering=0) as file:
+        expected = pages.get(file.read(MAGIC_BYTES))
+    return expected is not None and (found.st_dev, found.st_ino) != (expected.st_dev, expected.st_ino)
+
+
+def children(pid: int, proc: Path = Path("/proc")) -> tuple[int, ...]:
+    """Of a process with one thread; empty when it has ended."""
+    try:
+        return tuple(map(int, (proc / f"{pid}/task/{pid}/children").read_text().split()))
+    except OSError:
+        return ()
+
+
+def sees_other_file(
+    pid: int, path: str, expected: os.stat_result, proc: Path = Path("/proc"), *, or_none: bool = True
+) -> bool:
+    """Whether the process finds another file at `path` than the expected one; with `or_none`, or none."""
     try:
         found = os.stat(f"{proc}/{pid}/root{path}")
     except (FileNotFoundError, NotADirectoryError):
-        return _has_root(pid, proc)
+        return or_none and _has_root(pid, proc)
     except OSError:
         return False
     return (found.st_dev, found.st_ino) != (expected.st_dev, expected.st_ino)

@@ -12,20 +12,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent import process_look
 from gpupool.agent.findings import CODE_ALLOWANCE_BYTES, CardProcess, Comparison, Finding, Shrunk, compare, held_on
+from gpupool.agent.sight import FencedJob, SightCheck
 from gpupool.agent.time_audit import TimeAudit
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import GpupoolError
 from gpupool.base.silence import busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import ShareStatus
-from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles, fenced_files
 from gpupool.mechanisms.regions import (
     DeviceLimit,
@@ -54,16 +53,6 @@ REACTIONS: Final = ("warn", "freeze", "kill")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class FencedJob:
-    """A running job whose allocation has a fence. `mounted` is false where only variables could be set."""
-
-    job: str
-    allocation: str
-    supervisor_pid: int
-    mounted: bool = True
-
-
 class Reconciler:
     """`fenced` lists the jobs to look after; `tell` takes a finding and what was done; `kill` ends a job; `granted` is
     what the arbiter says of each share, with the arbiter's pid.
@@ -81,14 +70,14 @@ class Reconciler:
         granted: Callable[[], tuple[int, tuple[ShareStatus, ...]] | None] = lambda: None,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._probes, self._state_dir, self._base, self._reaction = dict(probes), state_dir, base, reaction
+        self._probes, self._state_dir, self._reaction = dict(probes), state_dir, reaction
         self._fenced, self._tell, self._kill = fenced, tell, kill
         self._granted, self._now_ns = granted, now_ns
         self._audit = TimeAudit()
         self._node_of: dict[str, str] = {}
         self._files: dict[str, FencedFiles] = {}
         self._turn = 0
-        self._libraries: dict[str, frozenset[int]] = {}
+        self._sight = SightCheck(state_dir, base)
         self._told: dict[str, set[tuple[str, int]]] = {}
         self._unasked: dict[str, str] = {}
         """Nodes whose cards could not be asked at the last look, and why not."""
@@ -97,6 +86,11 @@ class Reconciler:
         self._unaccounted: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._wake = threading.Condition()
         self._closing = self._busy = False
+        self._entered: dict[str, set[int]] = {}
+        """Processes that took a slot and were not looked at since, by allocation."""
+        self._waited_for: set[str] = set()
+        """Allocations of such processes at the last look, whose jobs were not known to run."""
+        self._looked_at = 0.0
         self._thread = SupervisedThread("agent-reconciler", self._run)
 
     def know(self, machines: Mapping[str, Machine]) -> None:
@@ -119,26 +113,65 @@ class Reconciler:
         with self._wake:
             self._wake.notify()
 
+    def entered(self, allocation: str, pid: int) -> None:
+        """A process took a slot: what it has mapped is looked at at once. Any thread; does not block."""
+        with self._wake:
+            self._entered.setdefault(allocation, set()).add(pid)
+            self._wake.notify()
+
     def unaccounted(self, allocation: str) -> Mapping[str, Mapping[int, int]] | None:
         """Bytes beyond the ledger by the last look, by uuid and pid; None before the first."""
         return self._unaccounted.get(allocation)
 
     def _run(self) -> None:
-        while self._next():
+        while (due := self._next()) is not None:
             try:
                 with busy():
-                    self.look()
+                    if due:
+                        self.look()
+                    else:
+                        self.look_at_entered()
             except (GpupoolError, OSError) as error:
                 log.warning("could not compare cards and ledgers: %s", error)
 
-    def _next(self) -> bool:
-        """Sleep until the next look, or for good while no fenced job runs; False when closing."""
+    def _next(self) -> bool | None:
+        """Sleep until the next look, or for good while no fenced job runs. False when a process took a slot before,
+        None when closing.
+        """
         with self._wake:
             while not (self._closing or self._fenced()):
                 self._wake.wait()
-            if not self._closing:
-                self._wake.wait_for(lambda: self._closing, BUSY_SECONDS if self._busy else QUIET_SECONDS)
-            return not self._closing
+            due_at = self._looked_at + (BUSY_SECONDS if self._busy else QUIET_SECONDS)
+            self._wake.wait_for(lambda: self._closing or self._has_entered(), max(0.0, due_at - time.monotonic()))
+            if self._closing:
+                return None
+            due = time.monotonic() >= due_at
+            if due:
+                self._looked_at = time.monotonic()
+            return due
+
+    def _has_entered(self) -> bool:
+        """Whether a process of a job that is known to run took a slot."""
+        return any(one.allocation in self._entered for one in self._fenced()) if self._entered else False
+
+    def look_at_entered(self) -> None:
+        """Look at the processes that took a slot since: limits that were mounted over for the moment of their start are
+        found before they have done much.
+        """
+        jobs = {one.allocation: one for one in self._fenced()}
+        with self._wake:
+            entered = {allocation: self._entered.pop(allocation) for allocation in self._entered.keys() & jobs.keys()}
+        for allocation, pids in entered.items():
+            known = fenced_files(allocation, self._state_dir)
+            if known is not None:
+                self._answer(jobs[allocation], self._sight.findings(jobs[allocation], known, pids), whole=False)
+
+    def _forget_entered(self) -> None:
+        """A process may take its slot before its job is known to run, but not long before."""
+        with self._wake:
+            for allocation in self._waited_for & self._entered.keys():
+                del self._entered[allocation]
+            self._waited_for = set(self._entered)
 
     def look(self) -> None:
         """One comparison of every fenced job."""
@@ -157,7 +190,9 @@ class Reconciler:
         live = {one.allocation for one in jobs}
         self._shrunk.forget(live)
         self._audit.forget(live)
-        for kept in (self._told, self._unaccounted, self._libraries, self._files):
+        self._sight.forget(live)
+        self._forget_entered()
+        for kept in (self._told, self._unaccounted, self._files):
             for gone in kept.keys() - live:
                 del kept[gone]
 
@@ -274,8 +309,7 @@ class Reconciler:
             findings += result.findings
             self._busy = self._busy or bool(cards) or bool(after.processes)
         pids = {process.pid for processes in cards.values() for process in processes}
-        findings += self._looked_into(one, known, pids)
-        findings += late
+        findings += [*self._sight.findings(one, known, pids), *late]
         if findings and fenced_files(one.allocation, self._state_dir) != known:
             return  # it is being resized, or has ended: the next look will see it whole
         self._unaccounted[one.allocation] = result.unaccounted
@@ -309,33 +343,19 @@ class Reconciler:
             beyond = sum(unaccounted.get(uuid, {}).values())
             write_overhead(known.limits, place, beyond // OVERHEAD_STEP_BYTES * OVERHEAD_STEP_BYTES)
 
-    def _looked_into(self, one: FencedJob, known: FencedFiles, pids: Collection[int]) -> list[Finding]:
-        """What the job's processes on the cards have mapped, and which limits they see."""
-        findings: list[Finding] = []
-        try:
-            expected = os.stat(known.limits)
-        except FileNotFoundError:
-            return findings  # it has ended, or its page is gone, which was found
-        expected_name = known.limits.name
-        libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir))
-        for pid in sorted(pids):
-            if path := process_look.other_driver(pid, libraries):
-                findings.append(Finding("driver", f"process {pid} has another CUDA driver mapped: {path}", pid))
-            if one.mounted and process_look.sees_other_file(pid, f"{self._base}/share/limits", expected):
-                findings.append(Finding("mount", f"process {pid} does not see its limits at {self._base}/share", pid))
-            elif process_look.maps_other_file(pid, expected_name, expected):
-                findings.append(Finding("mount", f"process {pid} has other limits mapped than its own", pid))
-        return findings
+    def _answer(self, one: FencedJob, findings: Sequence[Finding], *, whole: bool = True) -> None:
+        """Each finding is told once while it lasts; the reaction is repeated, since it can be undone.
 
-    def _answer(self, one: FencedJob, findings: Sequence[Finding]) -> None:
-        """Each finding is told once while it lasts; the reaction is repeated, since it can be undone."""
+        `whole`: these are all findings of the job, so others have ended.
+        """
         told = self._told.setdefault(one.allocation, set())
         for finding in findings:
             reaction = "warn" if finding.only_tell else self._reaction
             if (finding.kind, finding.pid) not in told:
                 log.warning("job %s: %s: %s (%s)", one.job, finding.kind, finding.text, reaction)
                 self._tell(one, finding, reaction)
-        self._told[one.allocation] = {(finding.kind, finding.pid) for finding in findings}
+        found = {(finding.kind, finding.pid) for finding in findings}
+        self._told[one.allocation] = found if whole else told | found
         answered = [finding for finding in findings if not finding.only_tell]
         if answered and self._reaction == "kill":
             self._kill(one, answered[0].text)

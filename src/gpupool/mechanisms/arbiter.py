@@ -53,10 +53,19 @@ class _Asked:
 
 
 class Arbiter:
-    """`program` is the arbiter's file, None where there is none. Thread-safe; every call returns within seconds."""
+    """`program` is the arbiter's file, None where there is none. Thread-safe; every call returns within seconds.
 
-    def __init__(self, program: Path | None, random: Callable[[], float]) -> None:
+    `entered` is called in the listening thread with the allocation and the pid of each process that took a slot.
+    """
+
+    def __init__(
+        self,
+        program: Path | None,
+        random: Callable[[], float],
+        entered: Callable[[str, int], None] = lambda allocation, pid: None,
+    ) -> None:
         self._program, self._backoff = program, Backoff(random)
+        self._entered = entered
         self._lock = threading.Lock()
         self._shares: dict[str, tuple[Path, Path]] = {}
         self._process: subprocess.Popen[str] | None = None
@@ -195,6 +204,8 @@ class Arbiter:
                 with self._lock:
                     if self._asked:
                         self._asked[0].shares.append(line.rstrip("\n"))
+            elif kind == "event" and (words := rest.split("\t"))[1:2] == ["process"]:
+                self._entered(words[0], int(words[2]))
             elif kind == "event" and any(word in rest for word in ("damaged", "nonsense", "broken-peer", "stranger")):
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 

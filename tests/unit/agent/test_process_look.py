@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,22 +86,59 @@ def test_another_file_at_the_place_is_seen_and_who_has_ended_sees_nothing(
     assert not process_look.sees_other_file(GONE, str(mine), mine.stat())
 
 
-def test_a_mapped_file_of_that_name_that_is_another_one_is_seen(tmp_path: Path) -> None:
-    own, other = tmp_path / "limits", tmp_path / "other" / "limits"
-    other.parent.mkdir()
-    for path in (own, other):
-        path.write_bytes(bytes(4096))
-    program = (
-        "import mmap, sys; file = open(sys.argv[1], 'rb'); page = mmap.mmap(file.fileno(), 0, prot=1)\n"
-        "print(1, flush=True); input()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, other], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+MAPS = """
+import mmap, sys
+pages = []
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        pages.append(mmap.mmap(file.fileno(), 0, prot=1))
+print(1, flush=True)
+input()
+"""
+
+
+@contextmanager
+def mapping(*paths: Path) -> Iterator[int]:
+    """The pid of a process that has these files mapped."""
+    words = [sys.executable, "-c", MAPS, *map(str, paths)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        assert process_look.maps_other_file(process.pid, "limits", own.stat())
-        assert not process_look.maps_other_file(process.pid, "limits", other.stat())
-        assert not process_look.maps_other_file(process.pid, "grants", own.stat())
+        yield process.pid
         process.kill()
-    assert not process_look.maps_other_file(process.pid, "limits", own.stat())
+
+
+def page(path: Path, magic: bytes) -> Path:
+    path.write_bytes(magic.ljust(4096, b"."))
+    return path
+
+
+def test_a_mapped_page_that_is_another_file_is_seen_whatever_its_name_is(tmp_path: Path) -> None:
+    own, other = page(tmp_path / "limits", b"GPPLIMS1"), page(tmp_path / "innocent", b"GPPLIMS1")
+    pages = {b"GPPLIMS1": own.stat()}
+    with mapping(other) as pid:
+        assert process_look.maps_other_page(pid, pages)
+        other.unlink()
+        assert process_look.maps_other_page(pid, pages)
+    with mapping(own, page(other, b"GPPLIMS1")) as pid:
+        assert process_look.maps_other_page(pid, pages), "its own page does not excuse the other one"
+    assert not process_look.maps_other_page(pid, pages), "it has ended"
+
+
+def test_its_own_page_and_what_is_no_page_of_the_fence_may_be_mapped(tmp_path: Path) -> None:
+    own, data, large = page(tmp_path / "limits", b"GPPLIMS1"), page(tmp_path / "x", b"limits.."), tmp_path / "large"
+    large.write_bytes(own.read_bytes() * 16)
+    with mapping(own, data, large) as pid:
+        assert not process_look.maps_other_page(pid, {b"GPPLIMS1": own.stat()})
+
+
+def test_the_children_of_a_process_are_those_that_live(child: subprocess.Popen[bytes]) -> None:
+    assert child.pid in process_look.children(os.getpid())
+    assert process_look.children(GONE) == ()
+
+
+def test_a_root_without_the_file_is_no_other_file_where_none_may_be(
+    tmp_path: Path, child: subprocess.Popen[bytes]
+) -> None:
+    other = page(tmp_path / "other", b"")
+    assert not process_look.sees_other_file(child.pid, str(tmp_path / "none"), other.stat(), or_none=False)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.findings import Finding
-from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, FencedJob, Reconciler, freeze
+from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, Reconciler, freeze
+from gpupool.agent.sight import FencedJob
 from gpupool.agent.usage import read_processes, trees
 from gpupool.base.errors import BadMachine
 from gpupool.mechanisms.arbiter import ShareStatus
@@ -285,3 +286,54 @@ def test_time_beyond_what_the_arbiter_granted_is_a_finding(looked: Looked, owns_
         reconciler.look()
     kinds = [kind for kind, _ in looked.told if kind != "unregistered"]
     assert kinds == expected
+
+
+FORGED = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    page = mmap.mmap(file.fileno(), 0, prot=1)
+print(1, flush=True)
+input()
+"""
+
+
+def test_a_process_that_takes_a_slot_is_looked_at_at_once(
+    looked: Looked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only at the next look, which never comes here: what was mounted over for its start is mapped, and found."""
+    forged = tmp_path / "forged"
+    forged.write_bytes((looked.share / "limits").read_bytes())
+    looked.reconciler.entered("al-1", os.getpid())
+    looked.begin()
+    looked.reconciler.start()
+    until(lambda: looked.card.looks, "the first look")
+    for name in ("BUSY_SECONDS", "QUIET_SECONDS"):
+        monkeypatch.setattr(f"gpupool.agent.reconciler.{name}", 3600.0)
+    words = [sys.executable, "-c", FORGED, str(forged)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        looked.reconciler.entered("al-1", process.pid)
+        until(lambda: looked.told, "the finding")
+        process.kill()
+    assert looked.told == [("mount", "warn")]
+    looked.reconciler.close()
+    looked.reconciler.join(10)
+
+
+def test_who_takes_a_slot_before_its_job_is_known_to_run_is_looked_at_when_it_is(
+    looked: Looked, tmp_path: Path
+) -> None:
+    forged = tmp_path / "forged"
+    forged.write_bytes((looked.share / "grants").read_bytes())
+    words = [sys.executable, "-c", FORGED, str(forged)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        looked.reconciler.entered("al-1", process.pid)
+        looked.reconciler.look_at_entered()
+        assert looked.told == []
+        looked.begin()
+        looked.reconciler.look_at_entered()
+        process.kill()
+    assert looked.told == [("mount", "warn")]

@@ -216,3 +216,17 @@ def test_the_agent_reads_what_each_share_owns(card: Card) -> None:
     assert 0 <= owns <= 40_000_000
     keeper.close()
     keeper.join(10)
+
+
+def test_the_agent_is_told_of_each_process_that_takes_a_slot(load: Path, card: Card) -> None:
+    entered: list[tuple[str, int]] = []
+    program = Path(gpupool_native.arbiter_path())
+    keeper, share = Keeper(program, lambda: 0.0, lambda *said: entered.append(said)), card.share("a", 300)
+    keeper.add("a", share.base / "share", share.base / "usage")
+    until(lambda: keeper.status() is not None)
+    with running(load, share, card, SMALL, 0.3, 0, 0, "kernel") as process:
+        until(lambda: bool(entered))
+        finish(process)
+    assert entered == [("a", process.pid)]
+    keeper.close()
+    keeper.join(10)
