@@ -39,17 +39,19 @@ class ConnectionLimits:
     per_source: int = PER_SOURCE
     reserve: int = 64
     of_agent: int = 16
+    handshakes: int = 128
+    """Of one address at a time; of all addresses an eighth of `total`."""
 
     @classmethod
     def within(cls, descriptors: int, per_source: int = PER_SOURCE) -> ConnectionLimits:
         """What so many descriptors allow.
 
         >>> ConnectionLimits.within(65536), ConnectionLimits.within(1024)
-        (ConnectionLimits(total=4096, per_source=256, reserve=64, of_agent=16), \
-ConnectionLimits(total=384, per_source=96, reserve=64, of_agent=16))
+        (ConnectionLimits(total=4096, per_source=256, reserve=64, of_agent=16, handshakes=128), \
+ConnectionLimits(total=384, per_source=96, reserve=64, of_agent=16, handshakes=24))
         """
         total = max(128, min(TOTAL, descriptors - SPARE_DESCRIPTORS))
-        return cls(total, max(16, min(per_source, total // 4)))
+        return cls(total, max(16, min(per_source, total // 4)), handshakes=max(8, min(per_source // 2, total // 16)))
 
 
 def allow_descriptors() -> int:
@@ -69,6 +71,7 @@ class Connections:
         self.limits = limits or ConnectionLimits()
         self._owner_uid = os.getuid() if owner_uid is None else owner_uid
         self._by_source: Counter[Hashable] = Counter()
+        self._shaking: Counter[str] = Counter()
         self._tcp = 0
         self.open = 0
         self.refused = 0
@@ -93,10 +96,34 @@ class Connections:
         self._tcp -= peer is None
         self.open -= 1
 
+    def begin_handshake(self, address: str) -> bool:
+        """Count a connection whose TLS handshake begins; False where it is to be closed at once, not counted.
+
+        Before its handshake a connection cannot be told anything, and after it the usual bounds hold.
+        """
+        limits = self.limits
+        if self._shaking[address] >= limits.handshakes or self._shaking.total() >= limits.total // 8:
+            self.refused += 1
+            return False
+        self._shaking[address] += 1
+        return True
+
+    def end_handshake(self, address: str) -> None:
+        """It is done, has failed, or took too long."""
+        self._shaking[address] -= 1
+        if not self._shaking[address]:
+            del self._shaking[address]
+
+    @property
+    def shaking(self) -> int:
+        """Connections in their handshake now."""
+        return self._shaking.total()
+
     def check(self) -> Finding:
         """Whether callers find a connection free; asked from any thread."""
         most = self.limits.total - self.limits.reserve
-        told = f"{self.open} of {most} connections open, {self.refused} refused since the start"
+        shaking = f", {self.shaking} in a TLS handshake" if self.shaking else ""
+        told = f"{self.open} of {most} connections open{shaking}, {self.refused} refused since the start"
         if self.open >= most:
             return fail(f"{told}; only root and the owner get in", "ss -xp | grep gpupool.sock  shows whose they are")
         if self.open >= most * NEARLY_FULL:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
@@ -21,15 +21,21 @@ from gpupool.server.connections import Connections
 from gpupool.server.listeners import BACKLOG, Bound, Listener, bind
 from gpupool.server.problems import problem_response
 from gpupool.server.protocol import PeerProtocol
+from gpupool.server.tls_door import TlsDoor
 
 logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 75
 GRACE_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
-HANDSHAKE_SECONDS = 10.0
 #: Connections taken from the kernel in one turn of the loop: so many descriptors at most before one is refused.
 ACCEPTED_AT_ONCE = 64
+
+
+class Closing(Protocol):
+    """What accepts connections until it is closed."""
+
+    def close(self) -> None: ...
 
 
 async def serve(
@@ -72,14 +78,13 @@ async def serve(
         await _shut_down(servers, bound, state, stopping)
 
 
-async def _listen(one: Bound, config: Config, state: ServerState, connections: Connections) -> asyncio.Server:
+async def _listen(one: Bound, config: Config, state: ServerState, connections: Connections) -> Closing:
     def protocol() -> PeerProtocol:
         return PeerProtocol(config=config, server_state=state, app_state={}, connections=connections)
 
-    timeout = HANDSHAKE_SECONDS if one.tls is not None else None
-    server = await asyncio.get_running_loop().create_server(
-        protocol, sock=one.socket, ssl=one.tls, ssl_handshake_timeout=timeout, backlog=ACCEPTED_AT_ONCE
-    )
+    if one.tls is not None:
+        return TlsDoor(one.socket, one.tls, protocol, connections)
+    server = await asyncio.get_running_loop().create_server(protocol, sock=one.socket, backlog=ACCEPTED_AT_ONCE)
     one.socket.listen(BACKLOG)  # asyncio takes one number for both: the kernel's queue is to be longer
     return server
 
@@ -108,7 +113,7 @@ class Stopping:
 
 
 async def _shut_down(
-    servers: Sequence[asyncio.Server], bound: Sequence[Bound], state: ServerState, stopping: Stopping
+    servers: Sequence[Closing], bound: Sequence[Bound], state: ServerState, stopping: Stopping
 ) -> None:
     stopping.stopping = True
     for server in servers:

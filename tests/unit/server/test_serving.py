@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import PoolAlreadyRunning, PortTaken, StateUnusable
-from gpupool.server import protocol, refusing, serving
+from gpupool.server import protocol, refusing, serving, tls_door
 from gpupool.server.connections import ConnectionLimits, Connections
 from gpupool.server.listeners import Bound, Listener, TcpListener, UnixListener
 from gpupool.server.serving import serve
 from gpupool.tenancy.access import scope_peer
+from tests.support.supervised import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -255,6 +256,56 @@ def test_tls_is_spoken_where_a_certificate_is_given(certificate: tuple[Path, Pat
         connection.request("GET", "/")
         assert json.loads(connection.getresponse().read()) == {"peer": None, "scheme": "https"}
         assert server.bound[0].address.startswith("https://127.0.0.1:")
+
+
+def connected(port: int, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
+
+
+def test_handshakes_that_never_begin_are_bounded_by_address(certificate: tuple[Path, Path], path: Path) -> None:
+    """Sockets that stay silent: one address has its part, another address and the Unix socket are served."""
+    connections = Connections(ConnectionLimits(handshakes=3))
+    with running(TcpListener("127.0.0.1", 0, *certificate), UnixListener(path), connections=connections) as server:
+        port = server.bound[0].socket.getsockname()[1]
+        silent = [connected(port) for _ in range(3)]
+        until(lambda: connections.shaking == 3, "three handshakes")
+        with connected(port) as fourth:
+            assert fourth.recv(1) == b""
+        context = ssl.create_default_context(cafile=str(certificate[0]))
+        with context.wrap_socket(connected(port, "127.0.0.2"), server_hostname="localhost") as other:
+            other.sendall(b"GET / HTTP/1.1\r\nHost: pool\r\n\r\n")
+            assert other.recv(15).startswith(b"HTTP/1.1 200")
+            assert connections.shaking == 3
+        assert ask(path, "/")[0].status == 200
+        assert "3 in a TLS handshake" in connections.check().text
+        for one in silent:
+            one.close()
+        until(lambda: connections.shaking == 0, "the end of the handshakes")
+        with context.wrap_socket(connected(port), server_hostname="localhost") as again:
+            again.sendall(b"GET / HTTP/1.1\r\nHost: pool\r\n\r\n")
+            assert again.recv(15).startswith(b"HTTP/1.1 200")
+
+
+def test_a_handshake_that_is_never_finished_is_given_up(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_door, "HANDSHAKE_SECONDS", 0.2)
+    connections = Connections()
+    with running(TcpListener("127.0.0.1", 0, *certificate), connections=connections) as server:
+        port = server.bound[0].socket.getsockname()[1]
+        with connected(port) as silent, connected(port) as half:
+            half.sendall(b"\x16\x03\x01\x02\x00\x01")
+            assert (silent.recv(1), half.recv(1)) == (b"", b"")
+        until(lambda: connections.shaking == 0, "the end of the handshakes")
+
+
+def test_a_server_stops_while_handshakes_are_under_way(certificate: tuple[Path, Path]) -> None:
+    connections = Connections()
+    with running(TcpListener("127.0.0.1", 0, *certificate), connections=connections) as server:
+        silent = connected(server.bound[0].socket.getsockname()[1])
+        until(lambda: connections.shaking == 1, "the handshake")
+    assert silent.recv(1) == b""
+    silent.close()
 
 
 def test_one_connection_serves_many_requests_and_says_nothing_needless(path: Path) -> None:
