@@ -18,6 +18,8 @@ ROUNDS = 200
 PER_POOL = 50
 """Rounds before a pool is brought to rest, checked to the last line, and the next one begun."""
 LIMIT_SECONDS = 5
+SLOWEST = 10
+"""So many takeovers are recorded with their parts."""
 
 
 def run(out: Path) -> list[Row]:
@@ -62,4 +64,7 @@ def record(found: list[Failovers], seed: int, broken: list[str], seconds: float)
             f"client's submission was accepted: median {statistics.median(one.until_submitted):.2f} s, slowest "
             f"{max(one.until_submitted):.2f} s. Writes at the deposed server were refused: {dict(one.refused)}."
         )
+    slowest = sorted((one for done in found for one in done.takeovers), key=lambda one: -one.seconds)[:SLOWEST]
+    lines += ["", "The slowest, and the new leader's work after the lease had expired: seconds (on the processor).", ""]
+    lines += [f"* {one.way}, {one.seconds:.2f} s; its work {one.parts}" for one in slowest]
     return "\n".join([*lines, "", f"Pools in which a promise was broken: {len(broken)}.", ""])

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import GpupoolError, NotFound, Refused, Unavailable
+from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.client.transport import Api
-from gpupool.client.watch import watch
 from tests.faults import invariants
 from tests.faults.harness import Broken
-from tests.faults.load import MIB, Intent, Truth
+from tests.faults.load import MIB, Intent, Truth, stop
 from tests.faults.pool import answer_of
+from tests.faults.workers import Watcher, Workers
 from tests.support.two_servers import Pair, Server, two_servers, until
 
 WAYS = ("kill", "pause", "partition")
@@ -30,10 +30,10 @@ LIVE_AT_MOST = 24
 
 @dataclass
 class Failovers:
-    """What was done. `seconds` from the harm until the other server answered as the leader."""
+    """What was done. A takeover's seconds are from the harm until the other server answered as the leader."""
 
     ways: Counter[str] = field(default_factory=Counter)
-    seconds: list[float] = field(default_factory=list)
+    takeovers: list[Takeover] = field(default_factory=list)
     until_submitted: list[float] = field(default_factory=list)
     """From the harm until a client with both addresses had a submission accepted."""
     refused: Counter[str] = field(default_factory=Counter)
@@ -42,42 +42,26 @@ class Failovers:
     events: int = 0
     states: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def seconds(self) -> list[float]:
+        return [one.seconds for one in self.takeovers]
 
-class _Load:
+
+class _Load(Workers):
     """Threads that submit and stop jobs as a careful client does: under one key, until there is an answer."""
 
     def __init__(self, pair: Pair, truth: Truth, seed: int) -> None:
+        super().__init__(self._work, seed, THREADS)
         self._pair, self._truth = pair, truth
-        self._stopping = threading.Event()
-        self.errors: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed}-{n}"),), daemon=True)
-            for n in range(THREADS)
-        ]
 
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(120)
-        if self.errors:
-            raise self.errors[0]
-
-    def _run(self, chance: random.Random) -> None:
-        try:
-            with self._pair.api() as api:
-                while not self._stopping.is_set():
-                    live = answer_of(api, "GET", "pool")["jobs_live"]
-                    if live < LIVE_AT_MOST:
-                        submit(api, self._truth, chance, chance.choice(("quick", "nap", "nap", "fail", "hold")))
-                    else:
-                        stop_one(api, self._truth, chance)
-                    self._stopping.wait(0.2)
-        except BaseException as error:  # noqa: BLE001  told to whoever stops the load
-            self.errors.append(error)
+    def _work(self, chance: random.Random) -> None:
+        with self._pair.api() as api:
+            while not self.stopping.is_set():
+                if answer_of(api, "GET", "pool")["jobs_live"] < LIVE_AT_MOST:
+                    submit(api, self._truth, chance, chance.choice(("quick", "nap", "nap", "fail", "hold")))
+                else:
+                    stop_one(api, self._truth, chance)
+                self.stopping.wait(0.2)
 
 
 def submit(api: Api, truth: Truth, chance: random.Random, kind: str) -> Intent:
@@ -96,32 +80,16 @@ def submit(api: Api, truth: Truth, chance: random.Random, kind: str) -> Intent:
 def stop_one(api: Api, truth: Truth, chance: random.Random) -> None:
     page = answer_of(api, "GET", "jobs", query={"live": True, "limit": 50})["items"]
     if page:
-        end(api, truth, chance.choice(page)["id"])
+        stop(api, truth, chance.choice(page)["id"], 0)
 
 
-def end(api: Api, truth: Truth, job: str) -> None:
-    """Stop a job that may have ended meanwhile."""
-    truth.stopped_jobs.add(job)
-    try:
-        answer_of(api, "POST", f"jobs/{job}/stop", {"grace_seconds": 0})
-    except (Refused, NotFound):
-        return
+@dataclass(frozen=True)
+class Takeover:
+    """One takeover: what was done to the leader, seconds until the other one led, and its own word on its parts."""
 
-
-class _Watcher:
-    """A client that watches over all takeovers."""
-
-    def __init__(self, pair: Pair) -> None:
-        self.seen: list[tuple[int, str, str]] = []
-        self.ended = threading.Event()
-        self._api = pair.api()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        for event in watch(self._api, pause=lambda seconds: time.sleep(min(seconds, 0.2))):
-            self.seen.append((event["seq"], event["kind"], event["subject"]))
-            if self.ended.is_set():
-                return
+    way: str
+    seconds: float
+    parts: str
 
 
 class Campaign:
@@ -135,7 +103,7 @@ class Campaign:
     def run(self, rounds: int) -> Failovers:
         plan = [WAYS[number % len(WAYS)] for number in range(rounds)]
         self._chance.shuffle(plan)
-        watcher = _Watcher(self._pair)
+        watcher = Watcher(self._pair.api())
         with self._pair.api() as api:
             held = submit(api, self._truth, self._chance, "hold")
             until(lambda: answer_of(api, "GET", f"jobs/{held.first}")["state"] == "running", "the first job running")
@@ -156,15 +124,15 @@ class Campaign:
         client = threading.Thread(target=self._submitted, args=(began,), daemon=True)
         client.start()
         until(lambda: new.role() == "leader", "the takeover", 30)
-        self.done.seconds.append(time.monotonic() - began)
+        seconds = time.monotonic() - began
         client.join(60)
+        self.done.takeovers.append(Takeover(way, seconds, new.last_words("this server leads after ")))
         self._repair(way, old)
         until(lambda: old.role() == "standby", "the old leader standing by", 30)
         assert self._pair.agent_pid() == agent
         until(self._pair.nodes_ready, "the nodes' readiness", 30)
         self.done.ways[way] += 1
-        if self._load.errors:
-            raise self._load.errors[0]
+        self._load.check()
 
     def _harm(self, way: str, old: Server) -> None:
         {"kill": old.kill, "pause": lambda: old.signal(signal.SIGSTOP), "partition": old.cut}[way]()
@@ -198,14 +166,14 @@ class Campaign:
         else:
             raise AssertionError("a deposed server accepted a job")
 
-    def _settle(self, watcher: _Watcher) -> None:
+    def _settle(self, watcher: Watcher) -> None:
         with self._pair.api() as api:
             for job in self._live(api):
-                end(api, self._truth, job["id"])
+                stop(api, self._truth, job["id"], 0)
             until(lambda: not self._live(api), "the end of every job", 90)
         last = self._pair.rows("SELECT event_seq FROM pool")[0][0]
         until(lambda: len(watcher.seen) >= last, "the watcher having seen all", 30)
-        watcher.ended.set()
+        watcher.leave()
         books = Books(self._pair)
         wrong = [
             *invariants.books(books),  # type: ignore[arg-type]  # asks for `database` alone

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpupool.client.transport import Api
-from gpupool.client.watch import watch
 from tests.faults import invariants
 from tests.faults.load import ENDLESS, TENANTS, Load, Truth, settle_clients, stop
 from tests.faults.pool import FaultPool, answer_of, kill, until
 from tests.faults.shortages import own_disk, shortage
+from tests.faults.workers import Watcher
 
 HAS_REST = "stopped_ns IS NULL AND made < size"
 """Arrays with members that are no jobs yet."""
@@ -66,36 +65,6 @@ class Counts:
         )
 
 
-class _OverError(Exception):
-    pass
-
-
-class Watcher:
-    """A client that watches over all restarts. `seen` grows in its own thread."""
-
-    def __init__(self, pool: FaultPool) -> None:
-        self.seen: list[tuple[int, str, str]] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(pool.api(),), name="watcher", daemon=True)
-        self._thread.start()
-
-    def _run(self, api: Api) -> None:
-        try:
-            for event in watch(api, pause=self._pause):
-                self.seen.append((event["seq"], event["kind"], event["subject"]))
-        except _OverError:
-            return
-
-    def _pause(self, seconds: float) -> None:
-        if self._ended.wait(min(seconds, 0.5)):
-            raise _OverError
-
-    def end(self) -> None:
-        """Once the pool is away."""
-        self._ended.set()
-        self._thread.join(60)
-
-
 class Campaign:
     """One pool from its first start to its purge."""
 
@@ -126,7 +95,7 @@ class Campaign:
 
     def _run(self, kills: int, parts: Mapping[str, int], pause_seconds: float) -> None:
         self.pool.up()
-        watcher = Watcher(self.pool)
+        watcher = Watcher(self.pool.api())
         with self.pool.api() as api:
             for tenant in TENANTS[1:]:
                 quota = {"nominal_milli": 1000, "borrowing_milli": 4000}  # of 8 cards: some are nobody's
@@ -184,8 +153,7 @@ class Campaign:
 
     def _restart(self) -> bool:
         """Bring back what is away, and look at the books at once. False, for `until`."""
-        if self.load.errors:
-            raise self.load.errors[0]
+        self.load.check()
         if self._is_down():
             self.pool.up()
             _demand(invariants.books(self.pool))

@@ -21,6 +21,7 @@ from gpupool.base.errors import NotFound, Refused, Unavailable
 from gpupool.client.sdk import Pool
 from gpupool.client.transport import Api
 from tests.faults.pool import GPUPOOL, FaultPool, answer_of, environment
+from tests.faults.workers import Workers
 
 TENANTS = ("default", "red", "green", "blue")
 MIB = 1 << 20
@@ -100,44 +101,23 @@ class Client:
         self.process.wait(seconds)
 
 
-class Load:
-    """Threads that submit, stop, wait and look. `start` and `stop` once; `clients` are theirs and the killer's."""
+class Load(Workers):
+    """Threads that submit, stop, wait and look. `clients` are theirs and the killer's."""
 
     def __init__(self, pool: FaultPool, truth: Truth, seed: int, *, threads: int = 3, live_at_most: int = 60) -> None:
+        super().__init__(self._work, seed, threads)
         self._pool, self._truth, self._live_at_most = pool, truth, live_at_most
-        self._stopping = threading.Event()
-        self.errors: list[BaseException] = []
         self.clients: list[Client] = []
         self.clients_lock = threading.Lock()
-        self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed}-{n}"),), name=f"load-{n}", daemon=True)
-            for n in range(threads)
-        ]
 
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(120)
-        if self.errors:
-            raise self.errors[0]
-
-    def _run(self, chance: random.Random) -> None:
-        api = self._pool.api()
-        try:
-            while not self._stopping.is_set():
+    def _work(self, chance: random.Random) -> None:
+        with self._pool.api() as api:
+            while not self.stopping.is_set():
                 if answer_of(api, "GET", "pool")["jobs_live"] >= self._live_at_most:
                     self._stop_one(api, chance)
-                    self._stopping.wait(0.1)
+                    self.stopping.wait(0.1)
                     continue
                 chance.choices(*self._actions())[0](api, chance)
-        except BaseException as error:  # noqa: BLE001  told to whoever stops the load
-            self.errors.append(error)
-        finally:
-            api.close()
 
     def _actions(self) -> tuple[list[Callable[[Api, random.Random], None]], list[int]]:
         weighed: list[tuple[Callable[[Api, random.Random], None], int]] = [

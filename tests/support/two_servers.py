@@ -155,6 +155,11 @@ class Server:
         assert done.returncode == 0, f"gpupool {' '.join(words)}: {done.stdout}{done.stderr}{self.log_tail()}"
         return done.stdout
 
+    def last_words(self, beginning: str) -> str:
+        """What followed these words in the log when they were last written; waits until they are there."""
+        log = self.state_dir / "server.log"
+        return until(lambda: log.read_text(errors="replace").rpartition(beginning)[2].partition("\n")[0], beginning)
+
     def log_tail(self) -> str:
         lines = (self.state_dir / "server.log").read_text(errors="replace").splitlines()
         return "\n".join(["", f"--- server {self.number}", *lines[-25:]])

@@ -184,7 +184,8 @@ async def _live(
     stood_by = front.listening
     bound = await front.show(create_app(config, services))
     opened.phases.mark("application")
-    logger.info("this server leads after %s", opened.phases.text())
+    what = "the pool is open" if opened.keeper is None else "this server leads"
+    logger.info("%s after %s", what, opened.phases.text())
     marker = _marked(state, marker, services)
     agent = cards.agent(marker.pool_id, state.paths) if options.agent and not marker.standby else None
     tasks: set[asyncio.Task[None]] = set()

@@ -158,7 +158,8 @@ async def stand_by(
     finally:
         warming.cancel()
     if not stop.is_set():
-        logger.info("the lease of %s is over; this server takes the pool over", _where(lookout.view))
+        late = 0.0 if lookout.view.leader is None else -lookout.view.leader.left_seconds
+        logger.info("the lease of %s is over (%.3f s ago); this server takes the pool over", _where(lookout.view), late)
 
 
 def _where(view: View) -> str:
