@@ -11,11 +11,23 @@ from gpupool.kubernetes import settings
 from gpupool.kubernetes.objects import EntryState, Mode
 from gpupool.kubernetes.reported import MOST_MS
 from gpupool.kubernetes.reservation_schema import reservation
-from gpupool.kubernetes.schema_words import Schema, condition, definition, listed, quantity, record, text, whole, words
+from gpupool.kubernetes.schema_words import (
+    Schema,
+    condition,
+    definition,
+    listed,
+    opaque,
+    quantity,
+    record,
+    text,
+    whole,
+    words,
+)
 from gpupool.model.claim import Sharing
 from gpupool.model.device import Health
 from gpupool.scheduling.policies import POLICIES
 
+_ALONE = "gpupool's controller alone writes it"
 MOST_ENTRIES = 1024
 MOST_CARDS = 128
 MOST_ENDED = 2 * MOST_ENTRIES
@@ -32,11 +44,14 @@ def gpu_node() -> Schema:
     spec = record(
         {
             "mode": words(Mode, default=Mode.OBSERVE.value),
-            "allocations": listed(_entry(), MOST_ENTRIES, default=[]),
+            "allocations": {
+                **listed(opaque(entry_schema()), MOST_ENTRIES, default=[]),
+                "description": f"who has which card; {_ALONE}",
+            },
             "ledgerNs": {**whole(), "description": "the ledger's clock: the instant of its latest write"},
             "ended": {
-                **listed(_ended(), MOST_ENDED),
-                "description": "what was held and may not be in the books yet; empty where nobody meters",
+                **listed(opaque(ended_schema()), MOST_ENDED),
+                "description": f"what was held and may not be in the books yet; empty where nobody meters; {_ALONE}",
             },
         },
         required=("mode",),
@@ -187,12 +202,14 @@ def _held() -> dict[str, Schema]:
     }
 
 
-def _ended() -> Schema:
+def ended_schema() -> Schema:
+    """What was held, and is over."""
     held = _held()
     return record({**held, "endedNs": whole(), "gpuMs": whole(MOST_MS)}, required=(*held, "endedNs"))
 
 
-def _entry() -> Schema:
+def entry_schema() -> Schema:
+    """What is held now."""
     return record(
         {
             **_held(),

@@ -8,7 +8,7 @@ from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.needs import Nearby, Port, Selector
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.reported import Card, Others, SlotUse
-from gpupool.kubernetes.schemas import crds
+from gpupool.kubernetes.schemas import crds, ended_schema, entry_schema
 from gpupool.kubernetes.stretches import over_at
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
@@ -50,11 +50,11 @@ def test_entries_are_read_back() -> None:
 
 
 def test_all_that_is_written_fits_the_definition() -> None:
-    check(ENTRY.to_json(), schema("spec.allocations.[]"))
+    check(ENTRY.to_json(), entry_schema())
     ended = over_at(ENTRY, 9)
-    check(ended.to_json(), schema("spec.ended.[]"))
+    check(ended.to_json(), ended_schema())
     counted = over_at(ENTRY, 9, 0)
-    check(counted.to_json(), schema("spec.ended.[]"))
+    check(counted.to_json(), ended_schema())
     assert (Ended.from_json(ended.to_json()), Ended.from_json(counted.to_json())) == (ended, counted)
     check(Card("GPU-0", 0, "L40S", 1, "NVIDIA L40S", Health.OK, "fine", True).to_json(), schema("status.cards.[]"))
     for use in (SlotUse("u1", "main", "s1", 3, True, 0), SlotUse("u1", "main")):
@@ -65,6 +65,14 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(others.to_json(), schema("status.others"))
     assert Others.from_json(others.to_json()) == others
     check(gpu_node()["status"], schema("status"))
+
+
+def test_no_field_of_what_the_controller_alone_writes_costs_the_api_server_a_look() -> None:
+    for path, of in (("spec.allocations.[]", entry_schema()), ("spec.ended.[]", ended_schema())):
+        found = schema(path)
+        assert "properties" not in found
+        assert found["x-kubernetes-preserve-unknown-fields"] is True
+        assert found["description"] == f"fields: {', '.join(of['properties'])}"
 
 
 def test_a_node_is_free_of_what_its_entries_hold() -> None:
