@@ -226,7 +226,7 @@ class Controller:
         name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
         if before is not None and not gone and before.written == found["metadata"]["resourceVersion"]:
             return  # told by the answer to our own write
-        now = None if gone else GpuNode.from_json(found)
+        now = None if gone else GpuNode.from_json(found, ledger.same_entries(found, before))
         if before != now and self.pool.note_ledger(name, now, sure=sure):
             self._look_at_cards(name, before, now)
             (self._soon if only_started(before, now) else self._wake.set)()

@@ -8,7 +8,7 @@ ordered to leave has waited already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
@@ -61,7 +61,7 @@ class Failing:
 
     def note(self, name: str, node: GpuNode | None) -> None:
         """A ledger as it is now; None: it is gone."""
-        ill = node is not None and (_failed(node) or any(_why(node, entry) for entry in node.entries))
+        ill = node is not None and (_failed(node) or any(_whys(node)))
         (self._nodes.add if ill else self._nodes.discard)(name)
 
     def due(self, pool: Pool) -> Due:
@@ -90,10 +90,10 @@ class Failing:
         """Pods that are there and hold such a card. One that still wears its gate has lost nothing yet."""
         for name in sorted(self._nodes):
             node = pool.ledgers.get(name)
-            for entry in node.entries if node else ():
+            for entry, why in zip(node.entries, _whys(node), strict=True) if node else ():
                 pod = pool.pods.get(entry.uid)
                 gone = pod is None or pod.gated or pod.ended or pod.deleting or entry.state is EntryState.DRAINING
-                if not gone and node is not None and pod is not None and (why := _why(node, entry)):
+                if why and not gone and pod is not None:
                     yield Failed(pod, why)
 
 
@@ -102,11 +102,16 @@ def _failed(node: GpuNode) -> dict[str, str]:
     return {card.uuid: card.health_reason or "it failed" for card in node.cards if card.health is Health.FAILED}
 
 
-def _why(node: GpuNode, entry: Entry) -> str:
-    """Why the entry's cards are of no use; empty where all are well, or its node says nothing of its cards."""
-    known, failed = {card.uuid for card in node.cards}, _failed(node)
-    for seat in entry.seats if node.ready and known else ():
-        reason = failed.get(seat.device, "" if seat.device in known else GONE)
-        if reason:
-            return f"card {seat.device} of node {node.name}: {reason}"
+def _whys(node: GpuNode) -> list[str]:
+    """By entry why its cards are of no use; empty where all are well, or the node says nothing of its cards."""
+    if not (node.ready and node.cards):
+        return [""] * len(node.entries)
+    reasons = dict.fromkeys((card.uuid for card in node.cards), "") | _failed(node)
+    return [_why(node.name, entry, reasons) for entry in node.entries]
+
+
+def _why(name: str, entry: Entry, reasons: Mapping[str, str]) -> str:
+    for seat in entry.seats:
+        if reason := reasons.get(seat.device, GONE):
+            return f"card {seat.device} of node {name}: {reason}"
     return ""

@@ -41,7 +41,7 @@ def swap(node: GpuNode, then: Stretches, *, metered: bool = False, forget: bool 
     found: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/generation", "value": node.version},
         *([{"op": "test", "path": "/spec/ledgerNs", "value": node.ledger_ns}] if node.ledger_ns else []),
-        {"op": "add", "path": "/spec/allocations", "value": [entry.to_json() for entry in then.entries]},
+        {"op": "add", "path": "/spec/allocations", "value": [entry.json for entry in then.entries]},
         {"op": "add", "path": "/spec/ledgerNs", "value": then.at_ns},
     ]
     if then.ended != node.ended:
@@ -74,11 +74,21 @@ async def write(
         then = replace(then, ended=then.ended[len(before) :])
     patch = swap(node, then, metered=journal is not None, forget=forget)
     try:
-        return GpuNode.from_json(await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH))
+        found = await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH)
     except ApiRefused as error:
         if error.conflict or error.gone:
             return None
         raise
+    stands = found["spec"].get("allocations") == [entry.json for entry in then.entries]
+    return GpuNode.from_json(found, then.entries if stands else None)
+
+
+def same_entries(found: Mapping[str, Any], known: GpuNode | None) -> tuple[Entry, ...] | None:
+    """The entries that are known, where the ledger as it was found has the same: only its agent has reported since."""
+    spec = found.get("spec") or {}
+    if known is None or not known.ledger_ns or found["metadata"].get("generation") != known.version:
+        return None
+    return known.entries if spec.get("ledgerNs") == known.ledger_ns else None
 
 
 def _for_journal(node: GpuNode, then: Stretches) -> tuple[Ended, ...]:

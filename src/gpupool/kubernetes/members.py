@@ -84,6 +84,21 @@ def unaccounted(node: GpuNode | None) -> frozenset[str]:
     return frozenset(use.uid for use in node.unaccounted) if node else frozenset()
 
 
+def changed(before: Iterable[Entry], now: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """What left a ledger and what came: entries of pods of which any is otherwise. Those of others need no look."""
+    had, has = _by_uid(before), _by_uid(now)
+    gone = [entry for uid, its in had.items() if has.get(uid) != its for entry in its]
+    come = [entry for uid, its in has.items() if had.get(uid) != its for entry in its]
+    return gone, come
+
+
+def _by_uid(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    found: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.uid].append(entry)
+    return found
+
+
 def put(into: dict[str, T], name: str, value: T | None) -> None:
     """Under that name; None: not any more."""
     if value is None:

@@ -96,6 +96,11 @@ class Entry:
     def order(self) -> Order:
         return Order(self.leaving_for, self.leaving_at)
 
+    @cached_property
+    def json(self) -> Json:
+        """`to_json`, made once: a ledger is written with all its entries, of which mostly one is another."""
+        return self.to_json()
+
     def to_json(self) -> dict[str, Any]:
         found = {
             "uid": self.uid,
@@ -190,12 +195,13 @@ class GpuNode:
         return left
 
     @classmethod
-    def from_json(cls, read: Json) -> GpuNode:
+    def from_json(cls, read: Json, known: tuple[Entry, ...] | None = None) -> GpuNode:
+        """`known`: its entries, where they are known to be what stands there."""
         meta, spec, status = read["metadata"], read.get("spec") or {}, read.get("status") or {}
         return cls(
             name=meta["name"],
             mode=Mode(spec.get("mode", Mode.OBSERVE)),
-            entries=tuple(Entry.from_json(one) for one in spec.get("allocations") or ()),
+            entries=entries_of(spec) if known is None else known,
             version=meta.get("generation", 0),
             cards=tuple(Card.from_json(one) for one in status.get("cards") or ()),
             topology=read_topology(status.get("topology") or {}),
@@ -211,6 +217,11 @@ class GpuNode:
             tracked=tracking.is_useless(meta),
             written=meta.get("resourceVersion", ""),
         )
+
+
+def entries_of(spec: Json) -> tuple[Entry, ...]:
+    """As they stand in a ledger."""
+    return tuple(Entry.from_json(one) for one in spec.get("allocations") or ())
 
 
 def _instant(text: str) -> int:

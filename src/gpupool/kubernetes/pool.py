@@ -15,7 +15,7 @@ from gpupool.kubernetes.columns import Columns
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
 from gpupool.kubernetes.leaving import Leaving
-from gpupool.kubernetes.members import Members, entries, put, uids, unaccounted
+from gpupool.kubernetes.members import Members, changed, entries, put, uids, unaccounted
 from gpupool.kubernetes.needs import NOTHING
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
@@ -86,10 +86,11 @@ class Pool:
                 self.for_good.discard(uid)
                 self.departed.discard(uid)
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
-        self._members.note(entries(before), entries(node))
-        self._leaving.note(entries(before), entries(node))
+        gone, come = changed(entries(before), entries(node))
+        self._members.note(gone, come)
+        self._leaving.note(gone, come)
         self.rules.around.note_repelling(f"node/{name}", name, node.others.apart if node else ())
-        self.shares.note(entries(before), entries(node))
+        self.shares.note(gone, come)
         for uid in (had ^ has) | heirs | (unaccounted(before) ^ unaccounted(node)):
             self._settle(uid)
         self._touch(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from gpupool.kubernetes.gangs import job_name
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
@@ -18,19 +19,42 @@ class RunningJobs:
 
     def __init__(self) -> None:
         self._by_node: dict[str, list[Running]] = {}
+        self._rows: dict[str, Mapping[str, int]] = {}
+        self._made: dict[str, dict[tuple[str, str], _Made]] = {}
+        """By node and entry, what was made of it: mostly one entry of many is another."""
 
     def note(self, node: GpuNode, pods: Mapping[str, Pod], rows: Mapping[str, int]) -> None:
         """The node's entries as they are now; `rows` are its cards' places in the columns."""
-        found = (_running(entry, pods.get(entry.uid), rows) for entry in node.entries)
-        self._by_node[node.name] = [one for one in found if one is not None]
+        before = self._made.get(node.name, {}) if self._rows.get(node.name) == rows else {}
+        made = {
+            entry.key: _as_before(before.get(entry.key), entry, pods.get(entry.uid), rows) for entry in node.entries
+        }
+        self._rows[node.name] = rows
+        self._made[node.name] = made
+        self._by_node[node.name] = [one.running for one in made.values() if one.running is not None]
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget every other node."""
-        self._by_node = {name: self._by_node[name] for name in nodes if name in self._by_node}
+        kept = set(nodes)
+        for known in (self._by_node, self._rows, self._made):
+            for name in known.keys() - kept:
+                del known[name]
 
     def all(self) -> tuple[Running, ...]:
         """In the order of the nodes' names."""
         return tuple(one for name in sorted(self._by_node) for one in self._by_node[name])
+
+
+class _Made(NamedTuple):
+    entry: Entry
+    pod: Pod | None
+    running: Running | None
+
+
+def _as_before(before: _Made | None, entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> _Made:
+    if before is not None and before.pod is pod and before.entry == entry:
+        return before
+    return _Made(entry, pod, _running(entry, pod, rows))
 
 
 def _running(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> Running | None:

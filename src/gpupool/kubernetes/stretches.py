@@ -31,14 +31,17 @@ def stretches(node: GpuNode, entries: Sequence[Entry], now_ns: int) -> Stretches
     """The ledger that follows `node` when it gets these entries at that instant of the wall clock."""
     at_ns = max(now_ns, node.ledger_ns + 1)
     before = {entry.key: entry for entry in node.entries}
-    now = tuple(
-        replace(entry, held_ns=was.held_ns if (was := before.get(entry.key)) and _goes_on(was, entry) else at_ns)
-        for entry in entries
-    )
+    now = tuple(_since(entry, before.get(entry.key), at_ns) for entry in entries)
     going_on = {(entry.key, entry.held_ns) for entry in now}
     over = (entry for entry in node.entries if entry.held_ns and (entry.key, entry.held_ns) not in going_on)
     spent = node.spent()
     return Stretches(now, untold(node) + tuple(over_at(one, at_ns, spent.get(one.key)) for one in over), at_ns)
+
+
+def _since(entry: Entry, was: Entry | None, at_ns: int) -> Entry:
+    """With since when it is held; the same object where that stands there."""
+    held_ns = was.held_ns if was is not None and _goes_on(was, entry) else at_ns
+    return entry if entry.held_ns == held_ns else replace(entry, held_ns=held_ns)
 
 
 def over_at(entry: Entry, at_ns: int, gpu_ms: int | None = None) -> Ended:

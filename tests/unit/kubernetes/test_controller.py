@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from gpupool.kubernetes import ledger
 from gpupool.kubernetes.controller import APART_SECONDS, SOON_SECONDS, Controller
+from gpupool.kubernetes.objects import Entry
 from tests.support import kube_builders
 from tests.support.kube_memory import MemoryApi
 
 PODS = "/api/v1/namespaces/default/pods"
 LONG = 5.0
+OTHERS = 20
+SMALL = {"main": kube_builders.asking(1, 100, 1 << 30)}
 
 
 class _Skipping(selectors.DefaultSelector):
@@ -111,6 +117,38 @@ def test_a_pod_takes_one_cycle_although_the_watch_tells_its_ledger_before_the_an
         await asyncio.sleep(SOON_SECONDS / 2)
         assert controller.counts.releases == 1
         assert controller.counts.cycles - before == 1
+        await ended(life)
+
+    on_virtual_time(run())
+
+
+def test_a_pod_beside_others_has_one_entry_written_out_and_none_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: Counter[str] = Counter()
+    read, say = Entry.from_json, Entry.to_json
+
+    def counted_read(found: Any) -> Entry:
+        done["read"] += 1
+        return read(found)
+
+    def counted_say(entry: Entry) -> dict[str, Any]:
+        done["written out"] += 1
+        return say(entry)
+
+    monkeypatch.setattr(Entry, "from_json", counted_read)
+    monkeypatch.setattr(Entry, "to_json", counted_say)
+
+    async def run() -> None:
+        api = server()
+        controller, life = await led(api)
+        for number in range(OTHERS):
+            api.put(f"{PODS}/b{number}", kube_builders.pod(f"b{number}", SMALL))
+        await asyncio.sleep(LONG)
+        assert len(controller.pool.ledgers["n0"].entries) == OTHERS
+        done.clear()
+        api.put(f"{PODS}/a", kube_builders.pod("a", SMALL))
+        await asyncio.sleep(LONG)
+        assert len(controller.pool.ledgers["n0"].entries) == OTHERS + 1
+        assert done == {"written out": 1}
         await ended(life)
 
     on_virtual_time(run())

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from gpupool.kubernetes.ledger import swap
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.ledger import same_entries, swap, write
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.stretches import stretches
+from gpupool.model.allocation import Seat
 from tests.support.kube_builders import gpu_node
+
+ENTRY = Entry("u1", "team", "a", "main", (Seat("GPU-0", 300, 1 << 30),), "team", held_ns=5)
 
 
 def named(node: GpuNode) -> dict[str, int]:
@@ -42,3 +49,36 @@ def test_who_wrote_which_field_is_forgotten_on_request_unless_somebody_applied_t
     node = GpuNode.from_json(made)
     assert "/metadata/managedFields" not in paths(node)
     assert ("/metadata/managedFields" in paths(node, forget=True)) is forgotten
+
+
+def test_entries_are_read_again_only_where_generation_or_clock_is_another() -> None:
+    made = gpu_node(version=3, allocations=[ENTRY.to_json()], ledgerNs=7)
+    known = GpuNode.from_json(made)
+    reported = {**made, "status": {**made["status"], "observedGeneration": 3}}
+    assert same_entries(reported, known) is known.entries
+    restored = {**made, "spec": {**made["spec"], "ledgerNs": 6}}
+    written = {**made, "metadata": {**made["metadata"], "generation": 4}}
+    assert [same_entries(one, known) for one in (restored, written)] == [None, None]
+    assert same_entries(made, None) is None
+
+
+def test_the_answer_to_a_write_keeps_the_entries_that_were_written() -> None:
+    known = GpuNode("n0", version=1, entries=(ENTRY,), ledger_ns=7)
+    answer = gpu_node(version=2, allocations=[ENTRY.to_json()], ledgerNs=8)
+    now = asyncio.run(write(Answers(answer), known, known.entries, 8))
+    assert now is not None
+    assert now.entries[0] is ENTRY
+    answer["spec"]["allocations"][0]["state"] = "draining"
+    other = asyncio.run(write(Answers(answer), known, known.entries, 8))
+    assert other is not None
+    assert other.entries[0].state is EntryState.DRAINING
+
+
+class Answers(KubeApi):
+    """One answer to every patch."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+
+    async def patch(self, path: str, body: Any, kind: str = "", accept: str = "") -> dict[str, Any]:
+        return self.answer
