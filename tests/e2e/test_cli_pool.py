@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -149,6 +150,27 @@ def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(tmp_path: Path) -> Non
         assert b"its jobs go on" in err
         pool.up()
         assert pool.job("stays")["state"] == "running"
+    finally:
+        pool.do("down", "--purge", "--yes", "--grace", "0")
+
+
+def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(tmp_path: Path) -> None:
+    """What `Restart=on-failure` of the documented unit needs: a library's abort cannot be caught, only started after."""
+    pool = RealPool(tmp_path / "pool")
+    try:
+        with pool.start("up", "--sim", "1xT4") as running:
+            pool.until(lambda: pool.run("ps").returncode == 0, "the pool answers")
+            pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
+            pool.until_state("stays", "running")
+            os.kill(pool.server_pid(), signal.SIGABRT)
+            _out, err = running.communicate(timeout=60)
+        assert running.returncode == 128 + signal.SIGABRT
+        assert b"ended by signal 6; its jobs go on" in err
+        (found,) = (one for one in json.loads(pool.run("doctor", "-o", "json").stdout)["checks"] if one["name"] == "pool")
+        assert (found["state"], found["next"].split("  ")[0]) == ("fail", "gpupool up -d")
+        pool.up()
+        assert pool.job("stays")["state"] == "running"
+        assert pool.run("doctor").returncode == 0
     finally:
         pool.do("down", "--purge", "--yes", "--grace", "0")
 

@@ -237,6 +237,25 @@ def test_an_installation_without_its_python_part_says_so(programs: Programs, tmp
     assert programs.run(alone / "gpupool", "ps", DONE).code == 7
 
 
+@pytest.mark.parametrize("closed", ["interpreter", "command"])
+def test_an_interpreter_that_the_account_may_not_run_is_said(programs: Programs, tmp_path: Path, closed: str) -> None:
+    """The installation is whole: to install it again would change nothing."""
+    (tmp_path / "gpupool").write_bytes(programs.front.read_bytes())
+    (tmp_path / "gpupool").chmod(0o755)
+    interpreter, command = tmp_path / "python", tmp_path / "gpupool-cli"
+    interpreter.write_bytes(Path("/bin/true").read_bytes())
+    interpreter.chmod(0o644 if closed == "interpreter" else 0o755)
+    command.write_text(f"#!{interpreter}\n")
+    command.chmod(0o644 if closed == "command" else 0o755)
+    done = programs.run(tmp_path / "gpupool", "ps", DONE)
+    assert done.code == 7
+    assert done.err.startswith(b"gpupool: GP-5009: this account may not run the Python")
+    assert b"pip install" not in done.err
+    for one in (interpreter, command):
+        one.chmod(0o755)
+    assert programs.run(tmp_path / "gpupool", "ps", DONE).code == 0
+
+
 def test_python_beside_a_link_to_the_front_door_is_found(programs: Programs, tmp_path: Path) -> None:
     elsewhere = tmp_path / "store"
     elsewhere.mkdir()
