@@ -155,7 +155,7 @@ def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(tmp_path: Path) -> Non
 
 
 def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(tmp_path: Path) -> None:
-    """What `Restart=on-failure` of the documented unit needs: a library's abort cannot be caught, only started after."""
+    """What `Restart=on-failure` of the documented unit needs: an abort by a library cannot be caught."""
     pool = RealPool(tmp_path / "pool")
     try:
         with pool.start("up", "--sim", "1xT4") as running:
@@ -166,7 +166,9 @@ def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(tmp_path: 
             _out, err = running.communicate(timeout=60)
         assert running.returncode == 128 + signal.SIGABRT
         assert b"ended by signal 6; its jobs go on" in err
-        (found,) = (one for one in json.loads(pool.run("doctor", "-o", "json").stdout)["checks"] if one["name"] == "pool")
+        (found,) = (
+            one for one in json.loads(pool.run("doctor", "-o", "json").stdout)["checks"] if one["name"] == "pool"
+        )
         assert (found["state"], found["next"].split("  ")[0]) == ("fail", "gpupool up -d")
         pool.up()
         assert pool.job("stays")["state"] == "running"

@@ -57,6 +57,22 @@ def test_a_job_runs_as_the_account_that_submitted_it(state: str) -> None:
     assert said == f"{ALICE}\n{ALICE}\n{ALICE} 60000\n/tmp\n"
 
 
+def test_the_simulated_cards_are_reached_by_those_who_hold_one_alone(state: str) -> None:
+    """Their file is written by jobs of every account; a private mount is the only way to it."""
+    assert "written" in str(acting_as(ALICE, output(state, "test -w /run/gpupool/simgpu/machine && echo written")))
+    (machine,) = Path(state, "agent", "simgpu").glob("*/machine")
+
+    def outside() -> str:
+        try:
+            os.close(os.open(str(machine), os.O_RDWR))
+        except PermissionError as error:
+            return error.strerror or ""
+        return "opened"
+
+    assert acting_as(BOB, outside) == "Permission denied"
+    assert "closed" in str(acting_as(ALICE, output(state, f"test -e {machine} || echo closed")))
+
+
 def test_an_unknown_account_joins_the_default_tenant_as_a_user(state: str) -> None:
     def act() -> list[str]:
         with Pool(state_dir=state) as pool:

@@ -18,6 +18,7 @@ from gpupool.agent.supervisor import Bind, ExitRecord, JobSpec, Limit
 from gpupool.base.errors import NotFound, Refused
 from gpupool.base.units import format_mib
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
+from gpupool.mechanisms.fence_survey import can_mount
 from gpupool.model.device import Device
 from gpupool.model.job_limits import USUAL, JobLimits, least
 from gpupool.model.numa import format_cpus, parse_cpus
@@ -60,7 +61,7 @@ def base_of(uid: int) -> str:
 
 
 def machine_file(agent_dir: Path, node: str) -> Path:
-    """The file that stands for a simulated node's cards. Every user's jobs reach it."""
+    """The file that stands for a simulated node's cards."""
     return agent_dir / "simgpu" / node / "machine"
 
 
@@ -77,6 +78,9 @@ def simulated_node(probe: Probe) -> SimulatedNode | None:
     if not isinstance(probe, SimulatedProbe) or probe.machine_file is None:
         return None
     costs = {card.uuid: (card.context_bytes, card.granule_bytes) for card in probe.machine_cards()}
+    if os.geteuid() == 0 and can_mount():
+        # Jobs of any account write the file, and get its directory mounted; others are kept out above it.
+        probe.machine_file.parent.parent.chmod(0o700)
     return SimulatedNode(probe.machine_file.parent, costs)
 
 

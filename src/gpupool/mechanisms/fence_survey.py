@@ -59,7 +59,7 @@ def survey(*, own_pool: bool, simulated: bool, driver: Driver | None = None) -> 
         return FenceSurvey(FenceLevel.ADVISORY, why, way, missing, unseen)
     if own_pool:
         return FenceSurvey(FenceLevel.ADVISORY, "jobs and pool are one user", way, missing)
-    if not _can_mount():
+    if not can_mount():
         return FenceSurvey(FenceLevel.ADVISORY, "this system refuses private mounts", way, missing)
     return FenceSurvey(FenceLevel.SOFT, "who talks to the kernel driver directly is not held", way, missing)
 
@@ -104,7 +104,7 @@ def _unseen(driver: Driver) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _can_mount(proc: Path = Path("/proc")) -> bool:
+def can_mount(proc: Path = Path("/proc")) -> bool:
     """Whether we have CAP_SYS_ADMIN, which a private mount namespace needs: bit 21 of CapEff, capabilities(7)."""
     for line in (proc / "self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("CapEff:"):

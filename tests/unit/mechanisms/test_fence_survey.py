@@ -9,7 +9,7 @@ import pytest
 
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.driver_files import CUDA, Driver, simulated_libraries, templates
-from gpupool.mechanisms.fence_survey import _can_mount, survey
+from gpupool.mechanisms.fence_survey import can_mount, survey
 
 pytestmark = pytest.mark.skipif(
     templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
@@ -23,11 +23,11 @@ def driver(place: Path) -> Driver:
     return Driver({CUDA: (place / CUDA,)})
 
 
-def test_a_users_own_pool_is_advice_and_roots_is_soft_where_it_can_mount() -> None:
+def test_a_users_own_pool_is_advice_and_roots_is_soft_where_itcan_mount() -> None:
     own = survey(own_pool=True, simulated=True)
     assert (own.level, own.missing) == (FenceLevel.ADVISORY, ())
     roots = survey(own_pool=False, simulated=True)
-    assert roots.level is (FenceLevel.SOFT if _can_mount() else FenceLevel.ADVISORY)
+    assert roots.level is (FenceLevel.SOFT if can_mount() else FenceLevel.ADVISORY)
     assert own.facts()["unclassified_count"] == 0
 
 
@@ -57,4 +57,4 @@ def test_who_may_mount_is_read_from_the_kernels_word(tmp_path: Path) -> None:
     status.parent.mkdir()
     for capabilities, may in (("000001ffffffffff", True), ("0000000000200000", True), ("00000000a80425fb", False)):
         status.write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
-        assert _can_mount(tmp_path) is may
+        assert can_mount(tmp_path) is may
