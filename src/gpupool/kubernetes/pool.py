@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from gpupool.kubernetes import gangs, restoring
 from gpupool.kubernetes.columns import Columns
+from gpupool.kubernetes.entry_index import EntryIndex
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
 from gpupool.kubernetes.leaving import Leaving
@@ -22,7 +23,6 @@ from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.queue import PodQueue, Present
 from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.shares import Shares
-from gpupool.kubernetes.standing import Standing
 from gpupool.kubernetes.tenants import TenantTree
 from gpupool.kubernetes.turned import Turned
 from gpupool.model.reservation import Reservation
@@ -47,7 +47,7 @@ class Pool:
         self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
         self.seated, self.unbound = set[str](), set[str]()
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
-        self._entered = Standing()
+        self._entered = EntryIndex()
         self.departed = set[str]()
         """Pods that stand in a ledger and are gone for certain."""
         self.for_good = set[str]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Standing:
+class EntryIndex:
     """The newest counts where two controllers have written a pod into two ledgers, until one of them is taken back."""
 
     def __init__(self) -> None:
