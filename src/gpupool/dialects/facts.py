@@ -7,6 +7,7 @@ dialect that needs it says so or reports its guess.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -23,6 +24,8 @@ class NodeFacts:
     """Bytes of each card."""
     hami_memory_factor: int | None = None
     hami_core_policy: str | None = None
+    hami_mig_profiles: tuple[str, ...] | None = None
+    """Slices that HAMi, or Volcano's vGPU, may cut the cards into."""
     volcano_memory_factor: int | None = None
     qgpu_policy: str | None = None
     aliyun_gpu_mem_unit: str | None = None
@@ -42,6 +45,7 @@ MEANINGS: Mapping[str, str] = {
     "card_memory": "memory of each card, as `80GiB`: turns parts of a card's memory into bytes",
     "hami_memory_factor": "HAMi's `memoryFactor`: how many MiB one `nvidia.com/gpumem` is",
     "hami_core_policy": "HAMi's `gpuCorePolicy`: `default`, `force` or `disable`",
+    "hami_mig_profiles": "list of slices, as `[1g.5gb, 2g.10gb]`: what HAMi may cut the cards into (its geometries)",
     "volcano_memory_factor": "Volcano vGPU's `gpuMemoryFactor`: how many MiB one `volcano.sh/vgpu-memory` is",
     "qgpu_policy": "node label `tke.cloud.tencent.com/qgpu-schedule-policy`: `fs`, `bs`, `be` or the long names",
     "aliyun_gpu_mem_unit": "what one `aliyun.com/gpu-mem` is: `GiB` or `MiB`",
@@ -111,6 +115,8 @@ def _fact(name: str, value: object) -> Any:
         return _memory(value)
     if name == "schedulers":
         return tuple(map(str, value)) if isinstance(value, (list, tuple)) else (str(value),)
+    if name == "hami_mig_profiles":
+        return _slices(value)
     if name in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1_000_000:
             raise BadManifest(f"{name}: {value!r} is no number from 1 to 1000000", path=(name,))
@@ -119,6 +125,19 @@ def _fact(name: str, value: object) -> Any:
     if text not in _CHOICES.get(name, (text,)):
         raise BadManifest(f"{name}: {text!r} is not known", hint=f"one of: {', '.join(_CHOICES[name])}", path=(name,))
     return text
+
+
+def _slices(value: object) -> tuple[str, ...]:
+    named = tuple(map(str, value)) if isinstance(value, (list, tuple)) else (str(value),)
+    wrong = [name for name in named if not re.fullmatch(r"[1-9]g\.[1-9][0-9]{0,3}gb", name)]
+    if wrong or not named:
+        told = repr(wrong[0]) if wrong else "an empty list"
+        raise BadManifest(
+            f"hami_mig_profiles: {told} is no slice",
+            hint="write it like [1g.5gb, 2g.10gb]",
+            path=("hami_mig_profiles",),
+        )
+    return named
 
 
 def _memory(value: object) -> int:

@@ -11,7 +11,7 @@ from gpupool.dialects import amounts, hami_core, models
 from gpupool.dialects.contract import Ask, Dialect, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.hami_core import HAMI
-from gpupool.dialects.pod import Container, Pod
+from gpupool.dialects.pod import Container, Pod, Word
 from gpupool.model.claim import Within
 
 IGNORE = "hami.io/webhook"
@@ -30,15 +30,19 @@ def opts_out(pod: Pod) -> bool:
 
 
 def read(pod: Pod, facts: NodeFacts) -> Reading:
-    hami_core.refuse_mig(pod.annotation(_MODE))
-    asks = {one.name: ask for one in pod.containers if (ask := _ask(one, facts)) is not None}
+    mode = hami_core.slices(pod.annotation(_MODE))
+    asks = {one.name: ask for one in pod.containers if (ask := _ask(one, facts, mode)) is not None}
     near, rules, notes = _placing(pod)
     return Reading(asks, _select(pod), hints=Hints(within=near), rules=tuple(rules), notes=tuple(notes))
 
 
-def _ask(one: Container, facts: NodeFacts) -> Ask | None:
+def _ask(one: Container, facts: NodeFacts, mode: Word | None) -> Ask | None:
     if hami_core.speaks(one):
         found = hami_core.ask(one, HAMI, facts.hami_memory_factor, facts.hami_core_policy)
+        if mode is not None:
+            return _switches(one, hami_core.sliced(one, found, mode, facts.hami_mig_profiles))
+    elif mode is not None and one.asks(HAMI.count):
+        return hami_core.sliced(one, None, mode, facts.hami_mig_profiles)
     elif hami_core.limited(one) and one.asks(HAMI.count):
         found = Ask(amounts.integer(one.resources[HAMI.count]), WHOLE, rules=(f"hami: {one.resources[HAMI.count]}",))
     else:
@@ -113,7 +117,12 @@ DIALECT = Dialect(
         Name(_NOT_USE, Where.ANNOTATION, "list", "no card whose product has one of these words"),
         Name(_UUIDS, Where.ANNOTATION, "list", "only these cards"),
         Name(_NOT_UUIDS, Where.ANNOTATION, "list", "not these cards"),
-        Name(_MODE, Where.ANNOTATION, "`hami-core`, `mig`", "`mig` is refused: which slice is not said"),
+        Name(
+            _MODE,
+            Where.ANNOTATION,
+            "`hami-core`, `mig`",
+            "`mig`: the smallest of `hami_mig_profiles` that holds the memory; without that fact refused",
+        ),
         Name(_NUMA, Where.ANNOTATION, "bool", "cards of one NUMA node"),
         Name(
             _CARD_RULE,

@@ -6,7 +6,7 @@ issue 737 (the default core policy limits nobody who is alone on a card).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpupool.base.errors import FactMissing, ForeignValue, NotExpressible
@@ -97,14 +97,50 @@ def from_environment(one: Container, ask: Ask) -> Ask:
     return ask
 
 
-def refuse_mig(word: Word | None) -> None:
-    """A pod that wants a MIG slice made to measure. Raises NotExpressible."""
-    if word is not None and amounts.text(word, "hami-core", "mig") == "mig":
+def slices(word: Word | None) -> Word | None:
+    """The pod's mode where it says that its vGPUs are MIG slices, cut as they are needed."""
+    return word if word is not None and amounts.text(word, "hami-core", "mig") == "mig" else None
+
+
+def sliced(one: Container, found: Ask | None, mode: Word, profiles: Sequence[str] | None) -> Ask:
+    """The smallest slice that holds the memory, of those that the cards can be cut into; as HAMi chooses it.
+
+    Which slices there are depends on the card, so it has to be known. Raises FactMissing, NotExpressible.
+    """
+    if found is None or found.gpu_milli is not None or found.memory_bytes is None:
         raise NotExpressible(
-            f"{word}: which slice is to be cut is not said",
+            f"{mode}: container {one.name} chooses its slice by something else than an amount of memory",
             hint="name it: gpupool.dev/profile: 1g.10gb, or leave the mode out for a fenced share",
-            path=word.path,
+            path=mode.path,
         )
+    if profiles is None:
+        raise FactMissing(
+            f"{mode}: which slice is to be cut is not said",
+            hint="name it: gpupool.dev/profile: 1g.10gb, or list the cards' slices in a file of facts: "
+            "`hami_mig_profiles: [1g.5gb, 2g.10gb]`, or leave the mode out for a fenced share",
+            path=mode.path,
+            fact="hami_mig_profiles",
+        )
+    large_enough = [name for name in profiles if slice_bytes(name) >= found.memory_bytes]
+    if not large_enough:
+        raise NotExpressible(
+            f"{mode}: no slice of {', '.join(profiles)} holds {found.memory_bytes // MIB} MiB",
+            hint="ask for less memory, or for a whole card: leave the mode and the memory out",
+            path=mode.path,
+        )
+    profile = min(large_enough, key=lambda name: (slice_bytes(name), name))
+    rule = f"{mode}: {profile} is the smallest slice that holds {found.memory_bytes // MIB} MiB"
+    guesses = tuple(guess for guess in found.guesses if guess != NO_COMPUTE)
+    return Ask(found.count, profile=profile, rules=(*found.rules, rule), guesses=guesses)
+
+
+def slice_bytes(profile: str) -> int:
+    """Memory by a slice's name, as HAMi's own table has it: `2g.10gb` is 10240 MiB.
+
+    >>> slice_bytes("2g.10gb") // MIB
+    10240
+    """
+    return int(profile.partition(".")[2].removesuffix("gb")) * 1024 * MIB
 
 
 def _given(one: Container, key: str) -> bool:

@@ -12,7 +12,7 @@ from gpupool.dialects import amounts, hami_core
 from gpupool.dialects.contract import NO_COMPUTE, Ask, Dialect, GangHint, Hints, Name, Reading, Select, Where
 from gpupool.dialects.facts import NodeFacts
 from gpupool.dialects.hami_core import Keys
-from gpupool.dialects.pod import Container, Pod
+from gpupool.dialects.pod import Container, Pod, Word
 
 KEYS = Keys(
     "volcano",
@@ -29,14 +29,16 @@ _GROUP, _PREEMPTABLE = "scheduling.k8s.io/group-name", "volcano.sh/preemptable"
 
 
 def read(pod: Pod, facts: NodeFacts) -> Reading:
-    hami_core.refuse_mig(pod.annotation(_MODE))
-    asks = {one.name: ask for one in pod.containers if (ask := _ask(one, facts)) is not None}
+    mode = hami_core.slices(pod.annotation(_MODE))
+    asks = {one.name: ask for one in pod.containers if (ask := _ask(one, facts, mode)) is not None}
     return Reading(asks, _select(pod), hints=_hints(pod))
 
 
-def _ask(one: Container, facts: NodeFacts) -> Ask | None:
+def _ask(one: Container, facts: NodeFacts, mode: Word | None) -> Ask | None:
     if one.asks(KEYS.count, *KEYS.own):
         found = hami_core.ask(one, KEYS, facts.volcano_memory_factor, facts.hami_core_policy)
+        if mode is not None:
+            return hami_core.sliced(one, found, mode, facts.hami_mig_profiles)
         return hami_core.urgent(one, found)
     return _older(one) if one.asks(OLD_MEMORY, OLD_NUMBER) else None
 
@@ -96,7 +98,12 @@ DIALECT = Dialect(
         Name(OLD_NUMBER, Where.RESOURCE, "integer", "so many whole cards"),
         Name(_UUIDS, Where.ANNOTATION, "list", "only these cards"),
         Name(_NOT_UUIDS, Where.ANNOTATION, "list", "not these cards; it wins over the line above"),
-        Name(_MODE, Where.ANNOTATION, "`hami-core`, `mig`", "`mig` is refused: which slice is not said"),
+        Name(
+            _MODE,
+            Where.ANNOTATION,
+            "`hami-core`, `mig`",
+            "`mig`: the smallest of `hami_mig_profiles` that holds the memory; without that fact refused",
+        ),
         Name(_QUEUES[0], Where.ANNOTATION, "name", "queue"),
         Name(_QUEUES[0], Where.LABEL, "name", "queue"),
         Name(_QUEUES[1], Where.ANNOTATION, "name", "queue"),

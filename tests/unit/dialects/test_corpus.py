@@ -20,6 +20,7 @@ from gpupool.base.errors import GpupoolError
 from gpupool.cli.manifests import documents
 from gpupool.dialects.documents import understand_document
 from gpupool.dialects.dra import Claims
+from gpupool.dialects.facts import read_facts
 from gpupool.dialects.workloads import templates
 from gpupool.kubernetes.admission import Cluster, decide
 
@@ -31,7 +32,7 @@ COUNTS = re.compile(
     r"|volcano\.sh/vgpu-number|enflame\.com/gcu|hygon\.com/dcunum|cambricon\.com/vmlu|mthreads\.com/vgpu"
     r"|kunlunxin\.com/vxpu|iluvatar\.ai/[^/]+-vgpu|aws\.amazon\.com/neuron|huawei\.com/Ascend[0-9A-Z]+"
 )
-REFUSED = {"GP-1041", "GP-2016", "GP-2034", "GP-2035"}
+REFUSED = {"GP-1041", "GP-1044", "GP-2016", "GP-2034", "GP-2035"}
 
 
 class Asked(NamedTuple):
@@ -105,6 +106,18 @@ def test_import_reads_or_refuses_every_container_that_asks_for_cards() -> None:
     assert not wrong, "\n".join(wrong)
     assert read >= 100, (read, refused, warned)
     assert refused > 0
+
+
+@needs_manifests
+def test_slices_that_hami_cuts_are_read_where_it_is_known_what_cards_are_cut_into() -> None:
+    """As the comment in HAMi's own example says it for an A100 of 40 GB."""
+    facts = read_facts({"hami_mig_profiles": ["1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb"]})
+    found = {}
+    for file, values in parsed():
+        if "dynamic_mig_example" in file:
+            (one,) = understand_document(values[0], facts)
+            found[file] = [str(container.ask) for container in one.claim.containers]
+    assert list(found.values()) == [["2 × [partition 2g.10gb]"]]
 
 
 @needs_manifests

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpupool.base.errors import BadManifest
+from gpupool.dialects.facts import read_facts
 from gpupool.model.claim import Sharing, Within
 from tests.unit.dialects.pods import ask_of, claim_of, pod, said
 
@@ -109,10 +111,39 @@ def test_cards_are_chosen_by_type_and_uuid_and_refused_ones_win() -> None:
     assert said(pod({GPU: 1}, nothing)).startswith("GP-1042: every card that is wanted is refused as well")
 
 
-def test_a_slice_made_to_measure_is_refused() -> None:
-    given = pod({GPU: 2, MEM: 8000}, {"nvidia.com/vgpu-mode": "mig"})
-    assert said(given) == "GP-2016: nvidia.com/vgpu-mode: mig: which slice is to be cut is not said"
-    assert said(pod({GPU: 2, MEM: 8000}, {"nvidia.com/vgpu-mode": "hami-core"})).startswith("2 ×")
+MIG = {"nvidia.com/vgpu-mode": "mig"}
+A100_40, A100_80 = ["1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb"], ["1g.10gb", "2g.20gb", "3g.40gb", "7g.79gb"]
+
+
+@pytest.mark.parametrize(("profiles", "slice_"), [(A100_40, "2g.10gb"), (A100_80[::-1], "1g.10gb")])
+def test_a_slice_made_to_measure_is_the_smallest_that_holds_the_memory(profiles: list[str], slice_: str) -> None:
+    """The vendor's `dynamic_mig_example`, with what its comment says of both cards."""
+    facts = {"hami_mig_profiles": profiles}
+    assert said(pod({GPU: 2, MEM: 8000}, MIG), facts) == f"2 × [partition {slice_}], fixed"
+    assert said(pod({GPU: 2, MEM: 8000}, {"nvidia.com/vgpu-mode": "hami-core"}), facts).startswith("2 × [1.00 GPU")
+
+
+@pytest.mark.parametrize(
+    ("limits", "facts", "code", "why"),
+    [
+        ({GPU: 2, MEM: 8000}, None, "GP-1044", "which slice is to be cut is not said"),
+        ({GPU: 1, MEM: 50000}, {"hami_mig_profiles": A100_40}, "GP-2016", "holds 50000 MiB"),
+        ({GPU: 2}, {"hami_mig_profiles": A100_40}, "GP-2016", "something else than an amount of memory"),
+        ({GPU: 1, PART: 40}, {"hami_mig_profiles": A100_40}, "GP-2016", "something else"),
+        ({GPU: 1, MEM: 8000, CORES: 30}, {"hami_mig_profiles": A100_40}, "GP-2016", "something else"),
+    ],
+)
+def test_a_slice_that_nothing_names_is_refused(
+    limits: dict[str, Any], facts: dict[str, Any] | None, code: str, why: str
+) -> None:
+    told = said(pod(limits, MIG), facts)
+    assert (told.startswith(code), why in told) == (True, True), told
+
+
+@pytest.mark.parametrize("profiles", [[], ["2g"], ["2g.10gb", "0g.1gb"], "all"])
+def test_slices_of_a_card_are_named_as_the_driver_names_them(profiles: object) -> None:
+    with pytest.raises(BadManifest, match="hami_mig_profiles"):
+        read_facts({"hami_mig_profiles": profiles})
 
 
 def test_placement_words_are_nearness_or_noted() -> None:
