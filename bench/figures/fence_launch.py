@@ -11,51 +11,87 @@ import tempfile
 from pathlib import Path
 
 from bench.rows import Row
-from tests.support.fenced_card import Arbiter, Card, Share, build_load, finish, running
+from tests.support.fenced_card import Arbiter, Card, Share, build_load, build_quick_driver, finish, running
 
 NAME = "fence-launch"
-KERNEL = "step_us_1"
+COMMAND = "python -m bench fence-launch"
 LAUNCHES = 20_000
 COUNTED = (2_000, 10_000)
 RUNS = 9
 COUNTS = 3
-LIMIT_FREE_NS, LIMIT_SHARED_NS = 300, 1000
+TIGHT_NS, WAITED_NS = 60, 120
+SHARES = (("without a limit", 1000, "fixed"), ("with a limit", 900, "burst"))
+
+#: What runs, its kernel, after how many launches it waits, and what may be added to a launch.
+LOOPS = (
+    ("tight loop of 1 us kernels", "step_us_1", 200, TIGHT_NS),
+    ("tight loop of 20 us kernels", "step_us_20", 200, TIGHT_NS),
+    ("20 us kernels, each waited for", "step_us_20", 1, WAITED_NS),
+)
 
 
 def run(out: Path) -> list[Row]:
-    """The simulated driver, whose own launch is the peer. The medians are of single launches of a tight loop."""
-    command = "python -m bench fence-launch"
+    """Nanoseconds beside the simulated driver, and the instructions of the fence alone, on a driver that does nothing.
+
+    The medians are of single launches, with and without a fence in turns, since the machine may change meanwhile.
+    """
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        load, card, arbiter = build_load(directory), Card(directory), Arbiter()
-        free, shared = card.share("free", 1000), card.share("shared", 900, "burst")
-        arbiter.add(shared)
-        rows = []
-        alone = [_median_ns(load, card, None) for _ in range(RUNS)]
-        for name, share, limit in (
-            ("without a limit", free, LIMIT_FREE_NS),
-            ("with a limit", shared, LIMIT_SHARED_NS),
-        ):
-            with_fence = [_median_ns(load, card, share) for _ in range(RUNS)]
-            added = max(0.0, statistics.median(with_fence) - statistics.median(alone))
-            note = f"{statistics.median(with_fence):.0f} ns a launch, {statistics.median(alone):.0f} ns without a fence"
-            samples = tuple(each - statistics.median(alone) for each in with_fence)
-            figure = f"launch path, {name}: added, median"
-            rows.append(Row(figure, "ns", added, command, limit=limit, samples=samples, note=note))
+        load, arbiter = build_load(directory), Arbiter()
+        simulated = _Bench(load, Card(directory), arbiter)
+        rows = [row for loop in LOOPS for row in simulated.loop(*loop)]
+        (directory / "own").mkdir()
+        own = _Bench(load, Card(directory / "own", driver=build_quick_driver(directory)), arbiter)
         if shutil.which("valgrind"):
-            bare = instructions(load, card, None)
-            for name, share in (("without a limit", free), ("with a limit", shared)):
-                figure = f"launch path, {name}: added instructions of the launching thread"
-                counts = tuple(instructions(load, card, share) - bare for _ in range(COUNTS))
-                note = f"{bare:.0f} without"
-                rows.append(Row(figure, "", statistics.median(counts), command, samples=counts, note=note))
+            rows += own.instructions()
         arbiter.close()
     return rows
 
 
-def _median_ns(load: Path, card: Card, share: Share | None) -> float:
-    with running(load, share, card, KERNEL, 0, LAUNCHES, 200, "kernel") as process:
-        return float(finish(process)["median_ns"])
+class _Bench:
+    """One card with a share of each kind."""
+
+    def __init__(self, load: Path, card: Card, arbiter: Arbiter) -> None:
+        self.load, self.card = load, card
+        self.shares: dict[str, Share | None] = {"": None}
+        for number, (name, gpu_milli, sharing) in enumerate(SHARES):
+            share = card.share(f"{card.directory.name}-{number}", gpu_milli, sharing)
+            self.shares[name] = share
+            if gpu_milli < 1000:
+                arbiter.add(share)
+
+    def loop(self, figure: str, kernel: str, sync_every: int, limit_ns: int) -> list[Row]:
+        """What a launch takes more than without a fence, a row for each share."""
+        took: dict[str, list[float]] = {name: [] for name in self.shares}
+        for _ in range(RUNS):
+            for name, share in self.shares.items():
+                took[name].append(self._median_ns(share, kernel, sync_every))
+        bare = statistics.median(took.pop(""))
+        rows = []
+        for name, times in took.items():
+            median = statistics.median(times)
+            note = f"{median:.0f} ns a launch, {bare:.0f} ns without a fence"
+            samples = tuple(each - bare for each in times)
+            text = f"launch, {figure}, {name}: added, median"
+            rows.append(Row(text, "ns", max(0.0, median - bare), COMMAND, limit=limit_ns, samples=samples, note=note))
+        return rows
+
+    def _median_ns(self, share: Share | None, kernel: str, sync_every: int) -> float:
+        launches = LAUNCHES if sync_every > 1 else LAUNCHES // 4
+        with running(self.load, share, self.card, kernel, 0, launches, sync_every, "kernel") as process:
+            return float(finish(process)["median_ns"])
+
+    def instructions(self) -> list[Row]:
+        """The fence's own, counted by valgrind."""
+        bare = instructions(self.load, self.card, None)
+        rows = []
+        for name, share in self.shares.items():
+            if share is None:
+                continue
+            figure = f"launch, own part, {name}: added instructions of the launching thread"
+            counts = tuple(instructions(self.load, self.card, share) - bare for _ in range(COUNTS))
+            rows.append(Row(figure, "", statistics.median(counts), COMMAND, samples=counts, note=f"{bare:.0f} without"))
+        return rows
 
 
 def instructions(load: Path, card: Card, share: Share | None, *, fair: bool = True) -> float:
@@ -73,7 +109,7 @@ def _counted(load: Path, card: Card, share: Share | None, launches: int, fair: b
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--fair-sched={'yes' if fair else 'no'}"]
         command += [f"--callgrind-out-file={folder}/out"]
-        command += [str(load), KERNEL, "0", str(launches), "100", "kernel"]
+        command += [str(load), "step_us_1", "0", str(launches), "100", "kernel"]
         subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
         text = (Path(folder) / "out-01").read_text()
     found = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)

@@ -23,6 +23,7 @@ from gpupool.probes.simulated import parse_sim
 from tests.support.compute import REPOSITORY
 
 LOAD = REPOSITORY / "tests/unit/native/fence_load.c"
+QUICK_DRIVER = REPOSITORY / "tests/unit/native/fence_quick_driver.c"
 DRIVER = "libcuda.so.1"
 
 
@@ -32,6 +33,20 @@ def build_load(directory: Path, source: Path = LOAD) -> Path:
     options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(["cc", *options, "-o", program, source, "-ldl", "-lpthread"], check=True)
     return program
+
+
+def build_quick_driver(directory: Path) -> Path:
+    """A driver whose launches cost nothing: see its head. It names the simulated one by a path, the soname it links."""
+    driver = directory / "quick" / DRIVER
+    named, empty = driver.with_name("named.so"), driver.with_name("empty.c")
+    driver.parent.mkdir()
+    empty.touch()
+    make = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    simulated = gpupool_native.simgpu_dir() / DRIVER
+    subprocess.run([*make, empty, "-o", named, f"-Wl,-soname,{simulated}"], check=True)
+    linked = ["-Wl,--no-as-needed", str(named), f"-Wl,-soname,{DRIVER}"]
+    subprocess.run([*make, QUICK_DRIVER, "-o", driver, *linked], check=True)
+    return driver
 
 
 @dataclass(frozen=True)
@@ -115,13 +130,13 @@ class Arbiter:
 class Card:
     """One simulated card and the shares on it."""
 
-    def __init__(self, directory: Path, model: str = "T4") -> None:
+    def __init__(self, directory: Path, model: str = "T4", driver: Path | None = None) -> None:
         self.directory = directory
         self.machine = directory / "machine"
         create_machine(self.machine, parse_sim(f"1x{model}")[0])
         with SimulatedMachine(self.machine) as machine:
             self.card = machine.cards[0]
-        self.driver = gpupool_native.simgpu_dir() / DRIVER
+        self.driver = driver or gpupool_native.simgpu_dir() / DRIVER
 
     def bare(self) -> dict[str, str]:
         """The environment of a program without a fence."""

@@ -20,7 +20,7 @@ struct fence_work {
     CUstream stream;      /* never 0: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller gave the default stream */
     const void *key;      /* function or executable graph, NULL for copies and memsets */
     uint64_t units;       /* blocks of a kernel, bytes of a copy or memset, 1 for a graph */
-    uint64_t state[7];    /* the throttle's own, zero before begin */
+    uint64_t state[7];    /* the throttle's own, anything before begin */
 };
 
 /* Returns when the work may be submitted. Never fails: what is wrong with the arguments is the driver's to say. */

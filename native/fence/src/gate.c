@@ -1,6 +1,7 @@
 /* What the generated wrappers call around every piece of work for a card. */
 #include "gate.h"
 
+#include "clock.h"
 #include "guard.h"
 #include "real.h"
 #include "state.h"
@@ -28,19 +29,41 @@ static uint64_t key_of(const struct fence_work *work)
 }
 
 /* The shared entry stands for the stream of whoever holds its lock. */
-static void lock_stream(struct gate_stream *s, CUstream stream)
+static void stand_for(struct gate_stream *s, CUstream stream)
 {
-    pthread_mutex_lock(&s->lock);
     if (!s->is_shared)
         return;
     s->stream = stream;
     fence_real.cuStreamGetCtx(stream, &s->context);
 }
 
-static void begin_launch(struct gate *g, struct passage *passage, CUstream stream, uint64_t now)
+static void lock_stream(struct gate_stream *s, CUstream stream)
+{
+    stream_lock_take(&s->lock);
+    stand_for(s, stream);
+}
+
+/* Admits the launch, which came at `now`, and returns when that was, with the stream's lock. */
+static uint64_t lock_and_pass(struct gate *g, struct passage *passage, CUstream stream, uint64_t now)
 {
     struct gate_stream *s = passage->stream;
+    if (__builtin_expect(!stream_lock_try(&s->lock), 0)) {
+        stream_lock_wait(&s->lock);
+        now = fence_clock_ns();
+    }
+    stand_for(s, stream);
+    if (__builtin_expect(gate_pass(g, s, &passage->cost, now) == LIMITER_GO, 1))
+        return now;
+    stream_lock_leave(&s->lock);
+    now = gate_wait_in_line(g, &g->card[s->card], s, s->card, &passage->cost);
     lock_stream(s, stream);
+    return now;
+}
+
+static void begin_launch(struct gate *g, struct passage *passage, CUstream stream, uint64_t came)
+{
+    struct gate_stream *s = passage->stream;
+    uint64_t now = lock_and_pass(g, passage, stream, came);
     s->launched_ns = now;
     if (!limiter_is_free(&g->card[s->card]) && limiter_needs_query(&s->batches, &passage->cost, now))
         limiter_note_query(&s->batches, gate_is_busy(g, s), now);
@@ -57,21 +80,22 @@ static void begin_synchronous(struct gate *g, struct passage *passage, CUstream 
     gate_flush(g, s, now);
     if (!passage->cost.known || passage->cost.uncertain || ++s->batches.batches % LIMITER_SAMPLE_EVERY == 0)
         passage->start = gate_record(g, s);
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
 }
 
 static void pass(struct gate *g, struct fence_work *work)
 {
+    uint64_t now = fence_clock_ns(); /* first: the processor goes on meanwhile */
     struct passage *passage = passage_of(work);
     struct gate_stream *s = gate_is_captured(g, work->stream) ? NULL : gate_find(g, work->stream);
     struct limiter_card *card = s ? gate_card(g, s->card) : NULL;
     if (!card)
         return;
-    passage->cost = limiter_predict(&card->predictions, key_of(work));
-    uint64_t now = gate_wait(g, card, s, s->card, &passage->cost);
+    limiter_predict(&card->predictions, key_of(work), &passage->cost);
     passage->stream = s;
+    passage->start = NULL;
     if (work->synchronous)
-        begin_synchronous(g, passage, work->stream, now);
+        begin_synchronous(g, passage, work->stream, gate_wait(g, card, s, s->card, &passage->cost));
     else
         begin_launch(g, passage, work->stream, now);
 }
@@ -79,9 +103,10 @@ static void pass(struct gate *g, struct fence_work *work)
 /* Which thread is inside: set in begin, taken back in end, so that the driver's own calls pass. */
 void fence_work_begin(struct fence_work *work)
 {
-    if (!fence_enter())
+    work->state[ENTERED] = fence_enter();
+    if (!work->state[ENTERED])
         return;
-    work->state[ENTERED] = 1;
+    passage_of(work)->stream = NULL;
     struct gate *g = fence_ready() ? gate() : NULL;
     if (g)
         pass(g, work);
@@ -95,7 +120,7 @@ static void end_launch(struct gate *g, struct passage *passage, bool made)
     else
         limiter_withdraw(&g->card[s->card], passage->cost.predicted_ns);
     bool opened = made && s->batches.open.launches == 1;
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
     if (opened)
         harvest_ring(&g->harvest);
 }
@@ -120,7 +145,7 @@ static void end_synchronous(struct gate *g, struct passage *passage, CUstream st
     lock_stream(s, stream);
     batch.end = gate_record(g, s);
     batch.context = s->context;
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
     harvest_push(g, &batch);
 }
 

@@ -12,6 +12,7 @@
 #include "gpupool/region.h"
 #include "harvest.h"
 #include "limiter.h"
+#include "stream_lock.h"
 
 #define GATE_STREAMS 1024u /* known at one time; further ones share an entry, where every launch has events of its own */
 
@@ -21,7 +22,7 @@ struct gate_stream {
     CUstream stream;
     CUcontext context;
     int card;
-    pthread_mutex_t lock; /* the batch below, and the order of its events and launches in the stream */
+    struct stream_lock lock; /* the batch below, and the order of its events and launches in the stream */
     struct limiter_stream batches;
     bool is_shared; /* by all streams that found no entry: `stream` and `context` are those of the launch that holds the lock */
     bool is_origin; /* a capture began here and has not ended */
@@ -88,7 +89,13 @@ bool gate_flush_from_outside(struct gate *g, struct gate_stream *s, uint64_t now
 /* The same by a thread without a context. Another thread's default stream has no name there: its batch is settled by its mean. */
 bool gate_flush_stale(struct gate *g, struct gate_stream *s, uint64_t now);
 
+/* Whether the next launch into `s`, whose lock is held, is admitted now. */
+enum limiter_verdict gate_pass(const struct gate *g, struct gate_stream *s, const struct limiter_cost *cost, uint64_t now);
+
 /* Blocks until `cost` is admitted, and returns when that was. `s` is the stream that will not go on meanwhile. */
 uint64_t gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost);
+/* The same where it was refused just now. */
+uint64_t gate_wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
+                           const struct limiter_cost *cost);
 
 #endif

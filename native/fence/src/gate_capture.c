@@ -50,10 +50,10 @@ void gate_origin_ended(struct gate *g, struct gate_stream *s)
 static void close_before_capture(struct gate *g, CUstream stream)
 {
     struct gate_stream *s = gate_known(g, stream);
-    if (!s || pthread_mutex_trylock(&s->lock))
+    if (!s || !stream_lock_try(&s->lock))
         return;
     gate_flush(g, s, fence_now_ns());
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
 }
 
 static struct gate *begins(CUstream stream)

@@ -163,12 +163,12 @@ struct gate_stream *gate_find(struct gate *g, CUstream stream)
 static void leave(struct gate *g, struct gate_stream *s)
 {
     uint64_t now = fence_now_ns();
-    pthread_mutex_lock(&s->lock);
+    stream_lock_take(&s->lock);
     gate_close(g, s, limiter_flush(&s->batches, false, now), now);
     gate_origin_ended(g, s);
     mark(g, s, false);
     atomic_store(&s->key, 0);
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
 }
 
 static void thread_ended(void *thread)

@@ -21,7 +21,7 @@ static void after_wait(struct gate *g, struct gate_stream *s, uint64_t since)
    of another context meanwhile. */
 static void at_wait(struct gate *g, struct gate_stream *s, CUcontext context, uint64_t since, uint64_t now)
 {
-    if (pthread_mutex_trylock(&s->lock))
+    if (!stream_lock_try(&s->lock))
         return;
     if (!context || s->context == context) {
         if (since)
@@ -29,7 +29,7 @@ static void at_wait(struct gate *g, struct gate_stream *s, CUcontext context, ui
         else
             before_wait(g, s, now);
     }
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
 }
 
 static void at_wait_for_all(struct gate *g, uint64_t since, uint64_t now)

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "gate.h"
 #include "state.h"
 
@@ -20,11 +21,11 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns)
 /* The batch that is open would be measured only when it is full: nothing more comes for now. */
 static void close_open(struct gate *g, struct gate_stream *s)
 {
-    if (pthread_mutex_trylock(&s->lock))
+    if (!stream_lock_try(&s->lock))
         return;
     if (!s->is_shared)
         gate_flush(g, s, fence_now_ns());
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
 }
 
 static uint64_t until(uint64_t at, uint64_t now, uint64_t most)
@@ -55,14 +56,25 @@ static uint64_t wait_for(struct limiter_card *card, int index, enum limiter_verd
     return GRANT_WAIT_NS;
 }
 
-static enum limiter_verdict ask(const struct gate *g, struct limiter_card *card, const struct limiter_cost *cost, uint64_t now)
+/* Whether nothing may be asked for now; comes back from loneliness if the arbiter has. */
+static bool is_held(const struct gate *g, struct limiter_card *card)
 {
     if (__builtin_expect(harvest_is_behind(&g->harvest) && !limiter_is_free(card), 0))
-        return LIMITER_WAIT_OWN;
+        return true;
     uint64_t alone = atomic_load_explicit(&card->alone_since_ns, memory_order_relaxed);
     if (alone && atomic_load(&card->grant->beat_ns) > alone)
         limiter_rejoin(card);
-    return limiter_admit(card, cost, now);
+    return false;
+}
+
+static enum limiter_verdict ask(const struct gate *g, struct limiter_card *card, const struct limiter_cost *cost, uint64_t now)
+{
+    return is_held(g, card) ? LIMITER_WAIT_OWN : limiter_admit(card, cost, now);
+}
+
+enum limiter_verdict gate_pass(const struct gate *g, struct gate_stream *s, const struct limiter_cost *cost, uint64_t now)
+{
+    return is_held(g, s->batches.card) ? LIMITER_WAIT_OWN : limiter_pass(&s->batches, cost, now);
 }
 
 /* Whether it is held back by its own share: nobody else has the card. */
@@ -79,8 +91,8 @@ static void count_wait(struct limiter_card *card, uint64_t waited, bool used_up)
         atomic_fetch_add(&card->slot->throttled_ns, waited);
 }
 
-static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
-                             const struct limiter_cost *cost)
+uint64_t gate_wait_in_line(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index,
+                           const struct limiter_cost *cost)
 {
     uint64_t since = fence_now_ns(), now = since;
     bool used_up = false, rung = false;
@@ -105,8 +117,8 @@ static uint64_t wait_in_line(struct gate *g, struct limiter_card *card, struct g
 
 uint64_t gate_wait(struct gate *g, struct limiter_card *card, struct gate_stream *s, int index, const struct limiter_cost *cost)
 {
-    uint64_t now = fence_now_ns();
+    uint64_t now = fence_clock_ns();
     if (__builtin_expect(ask(g, card, cost, now) == LIMITER_GO, 1))
         return now;
-    return wait_in_line(g, card, s, index, cost);
+    return gate_wait_in_line(g, card, s, index, cost);
 }

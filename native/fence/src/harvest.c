@@ -175,7 +175,7 @@ static uint64_t reap(struct gate *g, uint64_t now)
 static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t now)
 {
     uint64_t due = NEVER;
-    if (pthread_mutex_trylock(&s->lock))
+    if (!stream_lock_try(&s->lock))
         return now + LIMITER_STALE_NS;
     if (!limiter_opens(&s->batches))
         due = limiter_stale_at(&s->batches);
@@ -183,7 +183,7 @@ static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t n
         gate_flush_stale(g, s, now); /* while a capture is active it is not: the end of the capture rings */
         due = NEVER;
     }
-    pthread_mutex_unlock(&s->lock);
+    stream_lock_leave(&s->lock);
     return due;
 }
 

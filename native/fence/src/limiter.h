@@ -27,6 +27,7 @@
 #define LIMITER_SAMPLE_EVERY 16u          /* one batch in so many, drawn, is a single launch, to keep learning */
 #define LIMITER_QUERY_NS 25000ull           /* a stream with uncertain work is asked whether it is busy no more often */
 #define LIMITER_QUERY_CERTAIN_NS 50000ull     /* the same for one whose work always took as long */
+#define LIMITER_AHEAD_NS 50000ull         /* charged at once for launches to come, of short certain work: two atomic additions fewer for each */
 #define LIMITER_DOUBT_NS 100000ull        /* what may take longer and is uncertain has its own events if its stream was idle */
 #define LIMITER_UNCERTAIN_NS 20000ull     /* what varies and may take as long is uncertain: a gap behind it cannot be told from its length */
 #define LIMITER_WAKE_NS 50000ull          /* what a wait of the host may take beyond the work it waits for */
@@ -57,7 +58,7 @@ struct limiter_cost {
 /* What a launch of `what` (a function, a graph, a kind of copy) with `size` blocks or bytes is remembered under: sizes within
    half an octave share a key. */
 uint64_t limiter_key(uint64_t what, uint64_t size);
-struct limiter_cost limiter_predict(const struct limiter_predictions *predictions, uint64_t key);
+void limiter_predict(const struct limiter_predictions *predictions, uint64_t key, struct limiter_cost *cost);
 void limiter_learn(struct limiter_predictions *predictions, uint64_t key, uint64_t measured_ns);
 /* It took far longer than predicted and was not alone between its events: not its length is known, only that it is uncertain. */
 void limiter_doubt(struct limiter_predictions *predictions, uint64_t key, uint64_t off_ns);
@@ -71,6 +72,7 @@ struct limiter_batch {
     uint64_t due_ns;  /* when it is expected to be done */
     uint64_t idle_ns; /* no stream of the process had anything to do for so long in between */
     uint64_t used_ns; /* closed without an end event: what it used, as far as can be told */
+    uint64_t ahead_ns; /* charged for launches that are still to come */
     uint32_t launches;
     bool single, uncertain; /* single: learn its key */
 };
@@ -138,6 +140,10 @@ enum limiter_close {
     LIMITER_CLOSE_TIMED,    /* record an end event now; it will be measured */
     LIMITER_CLOSE_IDLE      /* no event: all of it is over, settled by used_ns */
 };
+
+/* The same as limiter_admit, for the next launch into this stream. Short work whose length is certain is charged some launches ahead,
+   which then ask for nothing but the time. */
+enum limiter_verdict limiter_pass(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);
 
 /* Whether the driver is to be asked now if the stream is still busy; the answer goes to limiter_note_query(). */
 bool limiter_needs_query(const struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now);

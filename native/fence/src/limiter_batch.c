@@ -23,6 +23,37 @@ bool limiter_opens(const struct limiter_stream *stream)
     return stream->open.launches == 0;
 }
 
+static bool is_paid(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now)
+{
+    const struct limiter_card *card = stream->card;
+    if (stream->open.ahead_ns < cost->predicted_ns || atomic_load_explicit(&card->alone_since_ns, memory_order_relaxed))
+        return false;
+    return limiter_is_free(card) || now < atomic_load_explicit(&card->grant->lease_until_ns, memory_order_acquire);
+}
+
+/* Only where a batch is open: it gives back what was not used when it is closed. */
+static bool may_pay_ahead(const struct limiter_stream *stream, const struct limiter_cost *cost)
+{
+    return stream->open.launches && cost->known && !cost->uncertain && cost->predicted_ns < LIMITER_AHEAD_NS;
+}
+
+enum limiter_verdict limiter_pass(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now)
+{
+    if (is_paid(stream, cost, now)) {
+        stream->open.ahead_ns -= cost->predicted_ns;
+        return LIMITER_GO;
+    }
+    if (may_pay_ahead(stream, cost)) {
+        struct limiter_cost several = *cost;
+        several.predicted_ns += LIMITER_AHEAD_NS;
+        if (limiter_admit(stream->card, &several, now) == LIMITER_GO) {
+            stream->open.ahead_ns += LIMITER_AHEAD_NS;
+            return LIMITER_GO;
+        }
+    }
+    return limiter_admit(stream->card, cost, now);
+}
+
 bool limiter_needs_query(const struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now)
 {
     bool is_uncertain = cost->uncertain || stream->open.uncertain;
@@ -174,6 +205,9 @@ struct limiter_batch limiter_take(struct limiter_stream *stream, uint64_t now)
     uint64_t span = now - taken.opened_ns;
     uint64_t most = span > taken.idle_ns ? span - taken.idle_ns : 0;
     taken.used_ns = taken.mean_ns < most ? taken.mean_ns : most;
+    if (taken.ahead_ns)
+        limiter_withdraw(stream->card, taken.ahead_ns);
+    taken.ahead_ns = 0;
     stream->open = (struct limiter_batch){0};
     return taken;
 }

@@ -77,19 +77,25 @@ static uint64_t find(const struct limiter_predictions *p, uint64_t key, uint32_t
     return 0;
 }
 
-struct limiter_cost limiter_predict(const struct limiter_predictions *predictions, uint64_t key)
+/* Written where it is kept: a copy of it would wait for these very stores. */
+void limiter_predict(const struct limiter_predictions *predictions, uint64_t key, struct limiter_cost *cost)
 {
     uint32_t way;
     uint64_t word = find(predictions, key, &way);
+    cost->key = key;
+    cost->known = word != 0;
+    cost->uncertain = true;
+    cost->predicted_ns = cost->mean_ns = LIMITER_UNKNOWN_NS;
     if (!word)
-        return (struct limiter_cost){key, LIMITER_UNKNOWN_NS, LIMITER_UNKNOWN_NS, false, true};
+        return;
     struct learnt it = unpack(word);
     bool is_spread = it.off_ns * 4 > it.mean_ns;
     uint64_t most = is_spread ? it.mean_ns + APART * it.off_ns : it.mean_ns;
     if (it.samples < YOUNG)
         most += LIMITER_UNKNOWN_NS / it.samples;
-    most = most < LIMITER_LONGEST_NS ? most : LIMITER_LONGEST_NS;
-    return (struct limiter_cost){key, most, it.mean_ns, true, is_spread && most >= LIMITER_UNCERTAIN_NS};
+    cost->mean_ns = it.mean_ns;
+    cost->predicted_ns = most < LIMITER_LONGEST_NS ? most : LIMITER_LONGEST_NS;
+    cost->uncertain = is_spread && most >= LIMITER_UNCERTAIN_NS;
 }
 
 /* An empty way, else the one that was measured least. */

@@ -79,6 +79,7 @@ struct process {
     enum state state;
     uint32_t at, repeated, current, drawn;
     uint64_t next_length; /* of the launch to come; 0: not drawn */
+    uint64_t random_state; /* its own: what a launch draws does not depend on when it comes, nor on who else draws */
     uint64_t blocked_ns, idle_since, stopped_until, serial, waits_since;
     bool step_pending, rang;
 };
@@ -182,12 +183,17 @@ static void ring(struct process *p)
     schedule(now + message_us * 1000, EV_ARRIVE, p, 0);
 }
 
+static uint64_t next_of(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
 static uint64_t chance(void)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
+    return next_of(&random_state);
 }
 
 /* Any words at all; work in flight that never ends and more that waits; a claim that grows. */
@@ -402,10 +408,10 @@ static void notice(struct process *p)
 
 /* --- a process: its host thread --- */
 
-static uint64_t varied(const struct tenant *t, uint64_t ns)
+static uint64_t varied(struct process *p, uint64_t ns)
 {
-    uint64_t drawn = chance();
-    int64_t spread = (int64_t)(ns * t->jitter / 1000);
+    uint64_t drawn = next_of(&p->random_state);
+    int64_t spread = (int64_t)(ns * p->tenant->jitter / 1000);
     return spread ? (uint64_t)((int64_t)ns - spread + (int64_t)(drawn % (uint64_t)(2 * spread + 1))) : ns;
 }
 
@@ -414,9 +420,9 @@ static uint64_t draw(struct process *p, uint64_t predicted)
     const struct tenant *t = p->tenant;
     switch (t->draw) {
     case DRAW_ANY:
-        return t->length[chance() % t->lengths];
+        return t->length[next_of(&p->random_state) % t->lengths];
     case DRAW_BETWEEN:
-        return t->length[0] + chance() % (t->length[1] - t->length[0] + 1);
+        return t->length[0] + next_of(&p->random_state) % (t->length[1] - t->length[0] + 1);
     case DRAW_CONTRARY:
         return predicted < (t->length[0] + t->length[1]) / 2 ? t->length[1] : t->length[0];
     case DRAW_CYCLE:
@@ -479,7 +485,7 @@ static void submit(struct process *p, const struct op *op, const struct limiter_
         record(p, p->current, p->start_event[p->current]);
     }
     struct engine_work work = {.kind = op->kind == OP_GRAPH ? ENGINE_GRAPH : ENGINE_KERNEL,
-                               .duration_ns = op->kind == OP_VARIED ? p->next_length : varied(p->tenant, op->ns),
+                               .duration_ns = op->kind == OP_VARIED ? p->next_length : varied(p, op->ns),
                                .launches = 1};
     if (engine_submit(engine, (uint32_t)p->context, (uint32_t)p->engine_stream[p->current], &work, now, NULL))
         fail("engine_submit", "a kernel was refused");
@@ -499,12 +505,13 @@ static void launch(struct process *p, const struct op *op)
         return;
     }
     uint64_t what = op->kind == OP_VARIED ? OPS + 1 : p->at + 1; /* one kernel wherever it stands in the work */
-    struct limiter_cost cost = limiter_predict(&p->card.predictions, limiter_key(what, 1));
+    struct limiter_cost cost;
+    limiter_predict(&p->card.predictions, limiter_key(what, 1), &cost);
     if (op->kind == OP_VARIED && !p->next_length)
         p->next_length = draw(p, cost.predicted_ns);
     if (p->state == BLOCKED)
         come_back(p);
-    enum limiter_verdict verdict = limiter_admit(&p->card, &cost, now);
+    enum limiter_verdict verdict = limiter_pass(&p->stream[p->current], &cost, now);
     if (verdict != LIMITER_GO) {
         block(p, verdict);
         return;
@@ -554,7 +561,7 @@ static void step(struct process *p)
         return;
     case OP_HOST:
         next_op(p);
-        step_at(p, now + varied(p->tenant, op->ns));
+        step_at(p, now + varied(p, op->ns));
         return;
     case OP_STREAM:
         p->current = (uint32_t)op->ns % STREAMS;
@@ -815,7 +822,9 @@ static void read_tenant(const char *line)
     for (uint32_t i = 0; i < t->processes; i++) {
         if (process_count == PROCESSES || !(processes[process_count] = calloc(1, sizeof **processes)))
             fail("processes", line);
-        processes[process_count++]->tenant = t;
+        processes[process_count]->tenant = t;
+        processes[process_count]->random_state = random_state + (process_count + 1) * 0x9e3779b97f4a7c15ull;
+        process_count++;
     }
 }
 
