@@ -22,6 +22,9 @@ from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.reach import Cause, Reach
 from gpupool.scheduling.snapshot import Start, Waiting
 
+#: Rejections whose own hint is true whatever else helps.
+_WITH_HINT = frozenset({Reason.QUOTA, Reason.RESERVED})
+
 
 def helps(
     said: Rejection,
@@ -37,8 +40,9 @@ def helps(
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
     if not reached.starts:
         return (*found, *_by_people(reached))
-    if said.dominant is Reason.QUOTA:
+    if said.dominant in _WITH_HINT:
         found += [said.hint] if said.hint else []
+    if said.dominant is Reason.QUOTA:
         found.append(_quota(waiting, after))
     at_ns = _lower_at(said, waiting, after)
     if at_ns and (start is None or at_ns < start.at_ns):

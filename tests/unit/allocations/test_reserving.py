@@ -8,6 +8,7 @@ import pytest
 
 from gpupool.allocations.learnt import AFRESH, Learnt, coarse
 from gpupool.base.errors import BadDuration, GpupoolError, NameTaken, NotFound, TooManyCards
+from gpupool.base.units import format_instant
 from gpupool.model.claim import Shape
 from gpupool.model.tenant import Role
 from gpupool.wire.jobs import ShapeIn
@@ -49,6 +50,38 @@ def test_its_cards_are_kept_from_whoever_would_still_be_there_when_it_begins(hou
     mine = house.submit(1000, None, name="mine", max_seconds=7200, reservation="now")
     assert [one.state for one in (long, short, mine)] == ["pending", "starting", "starting"]
     assert "kept for reservation now" in long.reason
+
+
+@pytest.mark.parametrize(
+    ("seconds", "run"), [(7200, "this claim may run for 2:00:00"), (None, "this claim has no known end")]
+)
+def test_explain_names_a_reservation_of_the_own_tenant_with_what_helps(
+    house: House, seconds: int | None, run: str
+) -> None:
+    made = reserve(house, "night", replicas=2, hours=1)
+    house.submit(1000, None, name="waits", max_seconds=seconds)
+    answer = house.allocations.explain("waits", house.admin)
+    begins = format_instant(made.start_ns)
+    assert answer.sentence == f"what is free is kept for reservation night from {begins} on, and {run}"
+    assert answer.hints[0] == "a --max-time that ends before then lets it start now"
+    house.submit(1000, None, name="short", max_seconds=600)
+    assert house.job("short").state == "starting"
+    house.allocations.end_reservation("night", None, house.admin)
+    house.allocations.placer.run_once()
+    assert house.job("waits").state == "starting"
+
+
+def test_explain_keeps_the_name_of_a_reservation_of_another_tenant(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "team", None)
+    mate = house.member("mate", "team", Role.USER)
+    made = reserve(house, "secret", replicas=2, hours=1)
+    house.submit(1000, None, name="waits", max_seconds=7200, principal=mate)
+    answer = house.allocations.explain("waits", mate)
+    assert answer.sentence.startswith(
+        f"what is free is kept for a reservation of another tenant from {format_instant(made.start_ns)} on"
+    )
+    assert "secret" not in str(answer)
+    assert answer.hints[0] == "a --max-time that ends before then lets it start now"
 
 
 def test_jobs_name_a_reservation_of_their_tenant_or_are_refused(house: House) -> None:
