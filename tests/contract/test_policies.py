@@ -215,3 +215,16 @@ def test_the_kernel_decides_as_numpy_does_on_the_published_list(kernel: Kernel, 
     made, pods = openb()
     arriving = np.random.default_rng(42).permutation(pods.of)[:3000].tolist()
     assert decisions(name, True, made, pods, arriving) == decisions(name, False, made, pods, arriving)
+
+
+def test_a_policy_that_says_so_fills_a_card_before_it_turns_to_another(at_work: tuple[str, bool]) -> None:
+    free, rater = begun(*at_work)
+    lived(free, rater, by_chance(8, 60))
+    for shape in SHAPES:
+        if not rater.follows(shape):
+            continue
+        steps = [step for step in lived(free, rater, [shape] * 400) if step is not None]
+        cards_in_turn = [
+            (node, rows) for (node, rows), before in zip(steps, [None, *steps], strict=False) if before != (node, rows)
+        ]
+        assert len(cards_in_turn) == len({(node, *rows) for node, rows in cards_in_turn}), shape

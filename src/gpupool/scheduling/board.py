@@ -152,6 +152,15 @@ class Board:
         self._heard.append(_Heard(shape, node, taken=True))
         return took
 
+    def take_more(self, fit: Fit, node: int, rows: Ints, claims: int) -> None:
+        """So many equal claims more take their seats on these cards; none of partitions, and nothing of NUMA nodes."""
+        shape = fit.shape
+        sizes, cpu, host = fit.need[rows] * claims, shape.cpu_milli * claims, shape.host_bytes * claims
+        self.free.take(node, rows, shape.held_milli * claims, sizes, cpu, host)
+        for _ in range(claims):
+            self.rater.took(shape, node)
+        self._heard += [_Heard(shape, node, taken=True)] * claims
+
     def divide(self, shape: Shape, node: int, rows: Ints) -> Division | None:
         """From which NUMA nodes a claim on these cards would have its processors and main memory now."""
         return self.free.numa.divide(node, rows, shape.cpu_milli, shape.host_bytes)

@@ -48,6 +48,16 @@ class Clearing:
             seated = self._work.seat(tenant, shape, among)
         return seated
 
+    def seat_many(self, tenant: str, shape: Shape, count: int, among: Bools | None = None) -> list[Seated]:
+        """One after the other, until one finds none."""
+        found = list[Seated]()
+        while len(found) < count:
+            found += self._work.seat_many(tenant, shape, count - len(found), among)
+            if len(found) == count or (seated := self.seat(tenant, shape, among)) is None:
+                break
+            found.append(seated)
+        return found
+
     def copies(self, shape: Shape) -> Ints:
         """Per node how many such claims it could hold if every candidate were gone; at most, once seats are taken."""
         if shape not in self._most:

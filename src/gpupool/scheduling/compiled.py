@@ -88,6 +88,10 @@ class CompiledStreamFill:
     def settle(self, scores: Ints) -> Ints:
         return scores
 
+    def follows(self, shape: Shape) -> bool:
+        """What displaces least changes with each claim."""
+        return False
+
     def choose(self, fit: Fit, node: int) -> Ints:
         return self._filled.choose(self._asked.of(fit), self._toll(fit.shape), node)
 

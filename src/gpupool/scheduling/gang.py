@@ -99,7 +99,7 @@ class Seats(Protocol):
 
     levels: tuple[Level, ...]
 
-    def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None: ...
+    def seat_many(self, tenant: str, shape: Shape, count: int, among: Bools | None = None) -> list[Seated]: ...
 
     def copies(self, shape: Shape) -> Ints: ...
 
@@ -207,12 +207,10 @@ class Muster:
         return placed
 
     def _seats(self, path: Path, role: Role, nodes: Bools, count: int) -> int:
-        for placed in range(count):
-            seated = self._work.seat(self._tenant, role.shape, nodes)
-            if seated is None:
-                return placed
-            self._seated[path].append(seated)
-        return count
+        """How many of so many members found a seat on these nodes."""
+        seated = self._work.seat_many(self._tenant, role.shape, count, nodes)
+        self._seated[path] += seated
+        return len(seated)
 
 
 def _hardest_first(group: Group) -> list[int]:

@@ -78,6 +78,9 @@ class Guarded:
     def choose(self, fit: Fit, node: int) -> Ints:
         return self._ask(lambda rater: rater.choose(fit, node))
 
+    def follows(self, shape: Shape) -> bool:
+        return self._ask(lambda rater: rater.follows(shape))
+
     def took(self, shape: Shape, node: int) -> None:
         self._ask(lambda rater: rater.took(shape, node))
 

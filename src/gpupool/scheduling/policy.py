@@ -49,6 +49,12 @@ class Rater(Protocol):
         All of them are given, because a quota or a topology may pass over some.
         """
 
+    def follows(self, shape: Shape) -> bool:
+        """Whether the next equal claim takes the card of the one before it for as long as that has room.
+
+        True saves a search for each member of a gang; False is always right.
+        """
+
     def took(self, shape: Shape, node: int) -> None:
         """Told after `Free.take`, by whoever took; what lay on the nodes before the start it never hears."""
 
@@ -86,6 +92,9 @@ class Unmoved:
 
     def settle(self, scores: Ints) -> Ints:
         return scores
+
+    def follows(self, shape: Shape) -> bool:
+        return False
 
     def took(self, shape: Shape, node: int) -> None:
         """Nothing to remember: what is free says it all."""

@@ -100,6 +100,11 @@ class Quotas:
 
     # --- answers -------------------------------------------------------------------------
 
+    @property
+    def by_model(self) -> bool:
+        """Whether any quota is of cards of one model."""
+        return bool(self.tree.models)
+
     def met(self) -> list[Tree]:
         """The quotas as they will be at the promised starts that the claim asked for would meet."""
         return [one.tree for one in self.later if one.met(*self.window)] if self.window else []

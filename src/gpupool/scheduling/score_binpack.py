@@ -43,6 +43,10 @@ class Binpack(Unmoved):
         free, rows = self._free, fitting_rows(self._free, fit, node)
         return rows[np.lexsort((free.size[rows], free.untouched(rows), free.milli[rows]))]
 
+    def follows(self, shape: Shape) -> bool:
+        """What a share took from makes its node and its card come first all the more."""
+        return shape.count == 1 and not shape.whole
+
 
 def node_cost(free: Free, shape: Shape, nodes: Ints) -> Ints:
     """Per node, the compute left on its open cards; for whole cards the number of untouched ones goes before it."""

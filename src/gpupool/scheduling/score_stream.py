@@ -132,6 +132,10 @@ class StreamFill:
     def settle(self, scores: Ints) -> Ints:
         return scores
 
+    def follows(self, shape: Shape) -> bool:
+        """What displaces least changes with each claim."""
+        return False
+
     def choose(self, fit: Fit, node: int) -> Ints:
         """One share on the card where it displaces least, the first of equals; others on the tightest."""
         rows = tightest(self._free, fit, node)

@@ -117,6 +117,46 @@ class Work:
         self.quotas.take(tenant, rows, shape.held_milli, seated.sizes)
         return seated
 
+    def seat_many(self, tenant: str, shape: Shape, count: int, among: Bools | None = None) -> list[Seated]:
+        """As many of so many equal claims as find seats, one after the other: each sits where `seat` puts it.
+
+        Where the policy says that claims follow each other there is one search for each card, not one for each claim.
+        """
+        found = list[Seated]()
+        while len(found) < count and (seated := self.seat(tenant, shape, among)):
+            found += [seated, *self._following(tenant, seated, count - len(found) - 1)]
+        return found
+
+    def _following(self, tenant: str, first: Seated, most: int) -> list[Seated]:
+        """Claims equal to one that just sat down which sit down on its card too; at most so many."""
+        shape, rows = first.shape, first.rows
+        if most <= 0 or not self._follows(tenant, first):
+            return []
+        fit = self.fit(shape)
+        claims = self._beside(tenant, fit, first, min(most, copies_on(self.free, fit, first.node, int(rows[0]))))
+        if not claims:
+            return []
+        self.board.take_more(fit, first.node, rows, claims)
+        self.quotas.take(tenant, rows, shape.held_milli * claims, first.sizes * claims)
+        return [Seated(shape, first.node, rows, first.sizes, first.choice, first.took) for _ in range(claims)]
+
+    def _follows(self, tenant: str, first: Seated) -> bool:
+        """Whether only the policy and amounts decide where the next one sits."""
+        quotas, shape = self.quotas, first.shape
+        by_amount = not quotas.by_model and quotas.closed(tenant) is None
+        if shape.memory_bytes is None:
+            by_amount = by_amount and quotas.room(tenant).size is None
+        simple = shape.profile is None and first.took == NOTHING and not near.concerns(self.free, shape)
+        return by_amount and simple and self.board.rater.follows(shape)
+
+    def _beside(self, tenant: str, fit: Fit, first: Seated, most: int) -> int:
+        """Of so many more claims like it, as many as every quota surely has room for."""
+        shape = first.shape
+        size = max(int(first.sizes.sum()), self.least(shape).memory_bytes)
+        while most and self.quotas.admitted(tenant, shape, Amount(shape.held_milli * most, size * most)) is None:
+            most //= 2
+        return most
+
     def release(self, running: Iterable[Running]) -> None:
         """As if these jobs had ended."""
         for job in running:
@@ -212,6 +252,18 @@ def _outside(closed: Bools | None, fit: Fit, free: Free, among: Bools | None) ->
         return among
     enough: Bools = free.count_by_node((fit.why == FITS) & ~closed) >= fit.shape.count
     return enough if among is None else enough & among
+
+
+def copies_on(free: Free, fit: Fit, node: int, row: int) -> int:
+    """How many more shares of the shape one card of the node has room for, with their processors and main memory."""
+    shape = fit.shape
+    wanted = (
+        (int(free.milli[row]), shape.held_milli),
+        (int(free.size[row]), int(fit.need[row])),
+        (int(free.cpu_milli[node]), shape.cpu_milli),
+        (int(free.host_bytes[node]), shape.host_bytes),
+    )
+    return max(0, min((left // each for left, each in wanted if each), default=0))
 
 
 def affordable(order: Ints, fit: Fit, room: int | None) -> Ints:

@@ -8,8 +8,10 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.model.claim import Reason, Shape, Within
 from gpupool.model.quota import Amount
+from gpupool.scheduling.admit_gang import judge_gang
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import Plan, Snapshot
+from gpupool.scheduling.snapshot import Bools, Plan, Snapshot
+from gpupool.scheduling.work import Seated, Work
 from tests.support.gang_builders import gang, group, nodes_of, racked, role, running
 from tests.support.scheduling_builders import apply, cards, shape, snapshot, tenant, waiting, whole
 
@@ -239,3 +241,42 @@ def test_looks_at_cards_grow_with_the_gang_and_not_with_the_gang_times_the_pool(
     plan = cycle(snapshot(f"{nodes_}x8xH200", gang("g", role("worker", Shape(1000), 16))), 0)
     assert len(plan.placements) == 16
     assert plan.effort.rows <= 2 * nodes_ * 8 + 2 * 16 * 8
+
+
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A line for each search for a seat from now on."""
+    found = list[str]()
+    seat = Work.seat
+
+    def counted(self: Work, tenant: str, want: Shape, among: Bools | None = None) -> Seated | None:
+        found.append(tenant)
+        return seat(self, tenant, want, among)
+
+    monkeypatch.setattr(Work, "seat", counted)
+    return found
+
+
+@pytest.mark.parametrize("limit", [None, 4000])
+def test_members_by_the_thousand_cost_a_search_for_each_card(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    asked = gang("g", role("worker", shape(1, GIB // 64), 2000))
+    tenants = {"nlp": tenant() if limit is None else tenant(limit)}
+    before, found = snapshot("2x4xL40S", asked, tenants=tenants), searches(monkeypatch)
+    assert len(cycle(before, 0).placements) == 2000
+    assert len(found) <= 8 + 1
+    found.clear()
+    assert asked.gang is not None
+    assert judge_gang(asked.gang, tenants["nlp"], before.cards, tenant_name="nlp") is None
+    assert len(found) <= 8 + 1
+
+
+def test_a_gang_that_can_never_fit_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, found = gang("g", role("worker", shape(1, GIB), 9000)), searches(monkeypatch)
+    before = snapshot("2x4xL40S", asked)
+    assert asked.gang is not None
+    said = judge_gang(asked.gang, tenant(), before.cards, tenant_name="nlp")
+    assert said is not None
+    assert "360 would find room" in said.sentence
+    assert cycle(before, 0).placements == ()
+    assert found == []
