@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +35,7 @@ static bool write_all(int fd, const char *text)
 bool record_started(struct job *job)
 {
     char boot[64] = "unknown", text[512];
+    struct stat own;
     int fd = openat(job->directory, "started", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
     if (fd < 0)
@@ -44,6 +47,9 @@ bool record_started(struct job *job)
     snprintf(text, sizeof text,
              "gpupool-started 1\nsupervisor_pid=%d\nboot_id=%s\nstarted_ns=%" PRIu64 "\nstarted_boot_ns=%" PRIu64 "\n",
              getpid(), boot, job->started_wall_ns, job->started_boot_ns);
+    /* Which file this is: a copy of the record tells by it that its job's processes are another pool's. */
+    if (fstat(fd, &own) == 0)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "file=%ju:%ju\n", (uintmax_t)own.st_dev, (uintmax_t)own.st_ino);
     /* The name is what counts and must survive a power cut; that the text is whole is a convenience. */
     bool written = write_all(fd, text);
     close(fd);

@@ -148,6 +148,25 @@ static int receive_file(int socket)
     return file;
 }
 
+/* As long as the dead process has its slot, what it made is charged to it. */
+static void await_cleared(const struct fence_usage *page, pid_t pid)
+{
+    for (unsigned i = 0; i < FENCE_MAX_SLOTS; i++)
+        while (fence_owner_is_process(page->slot[i].owner) && (pid_t)(page->slot[i].owner >> 32) == pid)
+            usleep(100);
+}
+
+/* How many bytes there are to be had. */
+static unsigned long long take_all(void)
+{
+    unsigned long long taken = 0;
+    uint64_t address;
+    for (size_t size = GIB; size >= MIB; size /= 2)
+        while (cu.allocate(&address, size) == 0)
+            taken += size;
+    return taken;
+}
+
 static void export_and_die(void)
 {
     int ends[2], file;
@@ -169,8 +188,9 @@ static void export_and_die(void)
     must(cu.permit(address, GIB, &(struct access){{1, 0}, 3}, 1) == 0, "cuMemSetAccess");
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
+    await_cleared(usage(), child);
     print_free();
-    printf("fill=%d committed=%llu\n", cu.fill(address, 7, MIB), (unsigned long long)committed(usage()));
+    printf("fill=%d more=%llu\n", cu.fill(address, 7, MIB), take_all());
 }
 
 static _Atomic long long *counts; /* held, most held, given, refused: by the driver's answers */

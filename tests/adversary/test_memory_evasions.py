@@ -60,6 +60,7 @@ def test_memory_of_a_dead_exporter_stays_charged_to_the_allocation(pool: RealPoo
     assert seen["fill"] == 0, "the importer still has the memory"
     assert seen["total"] == LIMIT
     assert seen["free"] <= LIMIT - GIB
+    assert 0 < seen["more"] <= LIMIT - GIB, "of which it can have the rest, and no more"
 
 
 def test_processes_that_race_at_the_limit_never_hold_more(pool: RealPool, program: str, free_alone: int) -> None:

@@ -56,7 +56,10 @@ class ExitRecord:
 
 @dataclass(frozen=True)
 class StartRecord:
-    """When and as whom a job was started. `pid` and `start_ticks` are None if the supervisor died at that moment."""
+    """When and as whom a job was started. `pid` and `start_ticks` are None if the supervisor died at that moment.
+
+    `is_original` is false for a copy of the record that the supervisor wrote: the processes are another pool's.
+    """
 
     supervisor_pid: int
     boot_id: str
@@ -64,6 +67,7 @@ class StartRecord:
     started_boot_ns: int
     pid: int | None
     start_ticks: int | None
+    is_original: bool = True
 
 
 def shell_code(exit_code: int | None, signal: int | None, errno: int | None) -> int:
@@ -137,4 +141,14 @@ def read_started(job_dir: Path) -> StartRecord | None:
         started_boot_ns=int(pairs["started_boot_ns"]),
         pid=int(pairs["pid"]) if "pid" in pairs else None,
         start_ticks=int(pairs["start_ticks"]) if "start_ticks" in pairs else None,
+        is_original=_is_file(job_dir / "started", pairs.get("file", "")),
     )
+
+
+def _is_file(path: Path, written: str) -> bool:
+    """Whether the file is the one that `DEVICE:INODE` names. A supervisor before 0.2.0 wrote nothing of it.
+
+    The numbers hold while a job lives: a file system in use is not mounted anew.
+    """
+    found = path.stat()
+    return written in ("", f"{found.st_dev}:{found.st_ino}")

@@ -112,8 +112,12 @@ def _kill_in_cgroups(spec: JobSpec, timeout_seconds: float) -> Reaped:
 def remove_cgroups(job_dir: Path, *, timeout_seconds: float = 10.0) -> None:
     """Remove a job's cgroups where its supervisor could not: killed after making them and before the command began.
 
-    For a job that no supervisor holds. Idempotent; does nothing for one whose description is gone or unreadable.
+    For a job that no supervisor holds. Idempotent; does nothing for one whose description is gone or unreadable, and
+    for a copy of another pool's.
     """
+    started = read_started(job_dir)
+    if started is not None and not started.is_original:
+        return
     try:
         spec = read_spec(job_dir)
     except (FileNotFoundError, BadSpec):
@@ -125,7 +129,7 @@ def remove_cgroups(job_dir: Path, *, timeout_seconds: float = 10.0) -> None:
 def reap_orphans(job_dir: Path, *, timeout_seconds: float = 10.0, proc_root: Path = Path("/proc")) -> Reaped:
     """Ends whatever a job left behind, and removes its cgroups. Idempotent; blocks until it is gone or time is up.
 
-    Raises StillSupervised while a supervisor holds the job.
+    A copy of another pool's record ends nothing. Raises StillSupervised while a supervisor holds the job.
     """
     status = inspect(job_dir)
     if status.state is JobState.RUNNING:
@@ -136,9 +140,11 @@ def reap_orphans(job_dir: Path, *, timeout_seconds: float = 10.0, proc_root: Pat
         spec = read_spec(job_dir)
     except FileNotFoundError:  # removed with the last trace of the job, once its end was told
         return Reaped(0, ())
+    started = read_started(job_dir)
+    if started is not None and not started.is_original:
+        return Reaped(0, ())  # a copy of the state directory: the job is another pool's
     if spec.cgroups:
         return _kill_in_cgroups(spec, timeout_seconds)
-    started = read_started(job_dir)
     if started is None or not _is_of_this_boot(started, proc_root):
         return Reaped(0, ())
     return _kill_by_environment(spec, started, time.monotonic() + timeout_seconds, proc_root)

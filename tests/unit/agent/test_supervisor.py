@@ -7,6 +7,7 @@ import platform
 import random
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -300,6 +301,25 @@ def test_no_orphan_outlives_its_job(jobs: Jobs, tmp_path: Path) -> None:
 
 def daemon_script(pids: Path) -> str:
     return f"(setsid sh -c 'echo $$ >> {pids}; exec sleep 600' &); echo $$ >> {pids}; exec sleep 600"
+
+
+def test_a_copy_of_a_record_ends_no_process_of_the_original(jobs: Jobs, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    job_dir = jobs.start("sh", "-c", daemon_script(pids))
+    until(lambda: pids.exists() and len(pids_in(pids)) == 2)
+    command = supervisor.read_started(job_dir).pid
+    kill_supervisor(job_dir)
+    until(lambda: not is_alive(command), "the death of the command with its supervisor")
+    left = [pid for pid in pids_in(pids) if is_alive(pid)]
+    assert len(left) == 1
+    copied = tmp_path / "copy"
+    shutil.copytree(job_dir, copied, ignore=shutil.ignore_patterns("sock"))
+    assert not supervisor.read_started(copied).is_original
+    reaped = supervisor.reap_orphans(copied)
+    assert (reaped.killed, reaped.remaining) == (0, ())
+    assert is_alive(left[0])
+    moved = job_dir.rename(tmp_path / "moved")
+    assert supervisor.reap_orphans(moved).killed == 1, "a record that was renamed is the same"
 
 
 def test_what_a_killed_supervisor_leaves_is_found_and_ended(jobs: Jobs, tmp_path: Path, own_mount: Path) -> None:
