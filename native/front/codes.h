@@ -93,6 +93,7 @@ static const struct {
     {"GP-5034", 7, true},
     {"GP-5035", 7, true},
     {"GP-5036", 7, true},
+    {"GP-5037", 7, true},
     {"GP-5900", 1, false},
 };
 
