@@ -124,6 +124,7 @@ class Reconciler:
         return self._unaccounted.get(allocation)
 
     def _run(self) -> None:
+        self._looked_at = time.monotonic()  # what the agent before left half written is mended before the first look
         while (due := self._next()) is not None:
             try:
                 with busy():
@@ -141,6 +142,7 @@ class Reconciler:
         with self._wake:
             while not (self._closing or self._fenced()):
                 self._wake.wait()
+                self._looked_at = time.monotonic()
             due_at = self._looked_at + (BUSY_SECONDS if self._busy else QUIET_SECONDS)
             self._wake.wait_for(lambda: self._closing or self._has_entered(), max(0.0, due_at - time.monotonic()))
             if self._closing:
