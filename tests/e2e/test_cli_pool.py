@@ -136,11 +136,17 @@ def test_the_doctor_works_with_and_without_a_pool(pool: RealPool) -> None:
     assert pool.json("doctor")["server"] is None
 
 
+def _has_cards(pool: RealPool) -> bool:
+    """A pool answers before its agent has told of the cards."""
+    done = pool.run("gpus", "-o", "json")
+    return done.returncode == 0 and json.loads(done.stdout) != []
+
+
 def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(tmp_path: Path) -> None:
     pool = RealPool(tmp_path / "pool")
     try:
         with pool.start("up", "--sim", "1xT4") as running:
-            pool.until(lambda: pool.run("ps").returncode == 0, "the pool answers")
+            pool.until(lambda: _has_cards(pool), "the pool answers and has its card")
             pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
             pool.until_state("stays", "running")
             running.send_signal(signal.SIGINT)
@@ -159,7 +165,7 @@ def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(tmp_path: 
     pool = RealPool(tmp_path / "pool")
     try:
         with pool.start("up", "--sim", "1xT4") as running:
-            pool.until(lambda: pool.run("ps").returncode == 0, "the pool answers")
+            pool.until(lambda: _has_cards(pool), "the pool answers and has its card")
             pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
             pool.until_state("stays", "running")
             os.kill(pool.server_pid(), signal.SIGABRT)

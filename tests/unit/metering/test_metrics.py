@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpupool.allocations.capacity_view import capacity
 from gpupool.allocations.mirror import Mirror
 from gpupool.base.health import Checks, well
-from gpupool.base.supervised import register
+from gpupool.base.supervised import Record, register
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.tenant import Permission, Role
 from gpupool.scheduling.snapshot import Expected
@@ -102,7 +103,12 @@ def exercised(pool: Pool) -> str:
     pool.grant(0, 0, 300, 8192)
     used(pool, gpu_nanoseconds=10**9, used_bytes=1 << 30, reserved_bytes=2 << 30, unaccounted_bytes=0)
     waiting(pool)
-    return scraped(pool)
+    placer = Record("placer", time.monotonic)
+    register.add(placer)
+    try:
+        return scraped(pool)
+    finally:
+        register.discard(placer)
 
 
 def used(pool: Pool, tenant: str = "vision", **use: int) -> None:
