@@ -271,8 +271,12 @@ class FaultPool:
     def pool_cgroups(self) -> list[Path]:
         """The pool's own, one in each hierarchy; none of a pool whose marker is gone."""
         pool_id = json.loads(self.paths.marker.read_text())["pool_id"]
-        name = f"gpupool-{pool_id}"
-        return [Path(folder) / name for folder, names, _files in os.walk("/sys/fs/cgroup") if name in names]
+        return [
+            Path(folder) / name
+            for folder, names, _files in os.walk("/sys/fs/cgroup")
+            for name in names
+            if name.startswith(f"gpupool-{pool_id}")
+        ]
 
     def log_tail(self) -> str:
         text = _read(str(self.paths.server_log)).decode(errors="replace")

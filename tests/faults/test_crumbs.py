@@ -12,7 +12,7 @@ from gpupool.agent import job_state, orphans, supervisor
 from gpupool.agent.cgroups import detect, job_cgroups
 from gpupool.agent.pool_groups import remove_pool
 from gpupool.agent.starting import start_once
-from tests.faults.pool import FaultPool, kill, until
+from tests.faults.pool import FaultPool, Supervisor, kill, until
 from tests.support.supervised import Jobs, supervised_jobs
 
 
@@ -98,10 +98,16 @@ def test_a_purge_after_a_kill_removes_groups_of_jobs_whose_directory_is_gone(poo
     assert [group for group in groups if group.exists()] == []
 
 
+def _alone(pool: FaultPool) -> list[Supervisor]:
+    """The supervisor once its command runs; none while it forks."""
+    found = pool.supervisors()
+    return found if len(found) == 1 and pool.command_pid(found[0].job) else []
+
+
 def killed_with_its_job(pool: FaultPool) -> list[Path]:
     """Kill a pool with a running job, and the job; the pool's cgroups, in which the job's are left."""
     assert pool.cli("submit", "--gpu", "0.1", "--memory", "1GiB", "--", "sleep", "600").returncode == 0
-    (job,) = until(lambda: [one for one in pool.supervisors() if pool.command_pid(one.job)], "a running job")
+    (job,) = until(lambda: _alone(pool), "a running job with the one process of its supervisor")
     pool.kill_server()
     kill(job.pid)
     until(lambda: pool.command_pid(job.job) is None, "the job's death")

@@ -129,12 +129,15 @@ def _kind(found: Sequence[Hierarchy]) -> Literal["v2", "v1", "none"]:
     return "v1" if usable else "none"
 
 
-def job_cgroups(support: CgroupSupport, pool_id: str, job_id: str) -> tuple[str, ...]:
-    """The groups of one job, for `JobSpec.cgroups`: one in each hierarchy used, none where nothing can be used."""
-    for name in (pool_id, job_id):
+def job_cgroups(support: CgroupSupport, pool: str, job_id: str) -> tuple[str, ...]:
+    """The groups of one job, for `JobSpec.cgroups`: one in each hierarchy used, none where nothing can be used.
+
+    `pool` is `pool_groups.group_name`.
+    """
+    for name in (pool, job_id):
         if not _SAFE_ID.fullmatch(name):
             raise ValueError(f"{name!r} cannot be the name of a cgroup")
-    return tuple(str(found.base / f"{PARENT_PREFIX}{pool_id}" / job_id) for found in support.used)
+    return tuple(str(found.base / f"{PARENT_PREFIX}{pool}" / job_id) for found in support.used)
 
 
 CPU_PERIOD_MICROSECONDS: Final = 100_000

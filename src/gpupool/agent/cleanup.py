@@ -12,7 +12,7 @@ from pathlib import Path
 from gpupool.agent.cgroups import detect
 from gpupool.agent.job_state import JobState, SupervisorError, inspect
 from gpupool.agent.orphans import reap_orphans
-from gpupool.agent.pool_groups import purge_pool
+from gpupool.agent.pool_groups import group_name, purge_pool, remove_pool
 from gpupool.agent.supervisor import Connection, NotRunning
 from gpupool.base.settings import PoolPaths
 
@@ -29,7 +29,9 @@ def end_every_job(paths: PoolPaths, pool_id: str) -> int:
     ended = 0
     for directory in _directories(paths.jobs):
         ended += _end(directory)
-    purge_pool(detect(), pool_id)
+    support = detect()
+    purge_pool(support, group_name(pool_id, paths.root))
+    remove_pool(support, pool_id)  # as 0.1.0 named them; another instance of the pool may have jobs in these
     return ended
 
 

@@ -31,7 +31,7 @@ from gpupool.agent.launch import LaunchSettings, base_of
 from gpupool.agent.log_quota import LogQuota
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
-from gpupool.agent.pool_groups import mark_pool, remove_abandoned, remove_pool, remove_strays
+from gpupool.agent.pool_groups import group_name, mark_pool, remove_abandoned, remove_pool, remove_strays
 from gpupool.agent.reconciler import Reconciler
 from gpupool.agent.reports import Api, Reporter
 from gpupool.base.backoff import Backoff
@@ -105,6 +105,7 @@ class Agent:
         self._clock, self._wall, self._backoff = clock, wall, Backoff(random_part)
         self._directories = JobDirectories(paths.jobs, shared=config.owner_uid == 0)
         self._cgroups = detect(uid=config.owner_uid)
+        self._group = config.pool_id
         self._reporter = Reporter(config.name, make_api, self._answered, random_part)
         self._arbiter = Arbiter(_arbiter_program(), random_part, self._process_entered)
         settings = LaunchSettings(
@@ -168,6 +169,7 @@ class Agent:
     def _begin(self) -> None:
         self._lock_file = _take_lock(self._paths)
         claim(self._paths.root)
+        self._group = group_name(self._config.pool_id, self._paths.root)
         _allow_many_files()
         self._directories.clean(self._wall() / 1e9)
         self._trim_logs()
@@ -183,8 +185,8 @@ class Agent:
 
     def _tend_groups(self) -> None:
         """Clear away the cgroups that agents before us left, this pool's and those of pools that are gone."""
-        mark_pool(self._cgroups, self._config.pool_id, self._paths.root)
-        remove_strays(self._cgroups, self._config.pool_id, self.jobs.names())
+        mark_pool(self._cgroups, self._group, self._paths.root)
+        remove_strays(self._cgroups, self._group, self.jobs.names())
         for found in remove_abandoned(self._cgroups):
             if found.processes:
                 log.warning("processes %s are of the pool at %s, which is gone", list(found.processes), found.root)
@@ -209,7 +211,7 @@ class Agent:
         self._observer.join(seconds)
         self._reconciler.join(seconds)
         self._arbiter.join(seconds)
-        remove_pool(self._cgroups, self._config.pool_id)  # where no job is left in it
+        remove_pool(self._cgroups, self._group)  # where no job is left in it
         os.close(self._lock_file)
 
     # Working -------------------------------------------------------------------------------------------
@@ -332,7 +334,7 @@ class Agent:
         return {**survey(own_pool=own_pool, simulated=simulated).facts(), "reaction": self._reaction}
 
     def _cgroups_for(self, job: str) -> tuple[str, ...]:
-        return job_cgroups(self._cgroups, self._config.pool_id, job)
+        return job_cgroups(self._cgroups, self._group, job)
 
     def _process_entered(self, allocation: str, pid: int) -> None:
         self._reconciler.entered(allocation, pid)

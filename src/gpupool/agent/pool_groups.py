@@ -23,6 +23,8 @@ from gpupool.base.errors import StateUnusable
 #: The extended attribute that systemd uses for its own marks is of the same kind; cgroupfs has it since Linux 5.7.
 MARK: Final = "user.gpupool.owner"
 _GROUP_MODE: Final = 0o755
+#: Of the nonce's 32, enough for the pools of one machine.
+_NONCE_LETTERS: Final = 8
 _SETTLE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -45,8 +47,17 @@ class Abandoned:
     processes: tuple[int, ...]
 
 
-def mark_pool(support: CgroupSupport, pool_id: str, root: Path) -> None:
-    """Make the pool's groups and note whose they are. Idempotent.
+def group_name(pool_id: str, root: Path) -> str:
+    """Name of a pool instance's groups, without their prefix.
+
+    A pool that was restored from a backup has the id of the original: the instance's nonce tells them apart.
+    """
+    known = instance.read(root)
+    return pool_id if known is None else f"{pool_id}-{known.nonce[:_NONCE_LETTERS]}"
+
+
+def mark_pool(support: CgroupSupport, name: str, root: Path) -> None:
+    """Make the groups of that name and note whose they are. Idempotent.
 
     A host whose cgroupfs takes no attributes keeps unmarked groups: nobody but their own pool removes those.
     """
@@ -54,35 +65,35 @@ def mark_pool(support: CgroupSupport, pool_id: str, root: Path) -> None:
     if known is None:
         return
     owner = Owner(os.path.realpath(root), known.nonce, _mount_namespace())
-    for group in _groups_of(support, pool_id):
+    for group in _groups_of(support, name):
         with suppress(OSError):
             group.mkdir(mode=_GROUP_MODE, exist_ok=True)
             _mark(group, owner)
 
 
-def remove_pool(support: CgroupSupport, pool_id: str, *, timeout_seconds: float = _SETTLE_SECONDS) -> None:
+def remove_pool(support: CgroupSupport, name: str, *, timeout_seconds: float = _SETTLE_SECONDS) -> None:
     """Remove a pool's groups where no job is left in them. Blocks until they are gone, at most the time.
 
     A v1 group is busy for a moment after the death of its last process, and the kernel tells nobody when that is over.
     """
     deadline = time.monotonic() + timeout_seconds
-    for group in _groups_of(support, pool_id):
+    for group in _groups_of(support, name):
         while not _remove_unused(group) and not _processes(group) and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
 
 
-def purge_pool(support: CgroupSupport, pool_id: str) -> None:
+def purge_pool(support: CgroupSupport, name: str) -> None:
     """End whatever is left in a pool's groups, and remove them: for a pool whose every job was ended."""
-    kill_all(str(path) for group in _groups_of(support, pool_id) for path in _jobs_of(group))
-    remove_pool(support, pool_id)
+    kill_all(str(path) for group in _groups_of(support, name) for path in _jobs_of(group))
+    remove_pool(support, name)
 
 
-def remove_strays(support: CgroupSupport, pool_id: str, jobs: Collection[str]) -> None:
+def remove_strays(support: CgroupSupport, name: str, jobs: Collection[str]) -> None:
     """Remove unused groups of other jobs than these. Call it while nothing is started: a start makes its groups anew.
 
     A supervisor tries to remove its groups once; one that was busy then would stay until the pool is purged.
     """
-    for group in _groups_of(support, pool_id):
+    for group in _groups_of(support, name):
         for path in _jobs_of(group):
             if path.name not in jobs:
                 _remove_empty(path)
@@ -110,9 +121,9 @@ def remove_abandoned(support: CgroupSupport) -> tuple[Abandoned, ...]:
     return found
 
 
-def _groups_of(support: CgroupSupport, pool_id: str) -> Iterator[Path]:
+def _groups_of(support: CgroupSupport, name: str) -> Iterator[Path]:
     for hierarchy in support.used:
-        yield hierarchy.base / f"{PARENT_PREFIX}{pool_id}"
+        yield hierarchy.base / f"{PARENT_PREFIX}{name}"
 
 
 def _pools_here(support: CgroupSupport) -> Iterator[Path]:

@@ -12,7 +12,9 @@ import pytest
 
 from gpupool.agent import pool_groups
 from gpupool.agent.cgroups import PARENT_PREFIX, detect, job_cgroups, kill_all
+from gpupool.agent.cleanup import end_every_job
 from gpupool.base import instance
+from gpupool.base.settings import PoolPaths
 from tests.support.supervised import SECONDS
 
 SUPPORT = detect()
@@ -122,3 +124,25 @@ def test_strays_of_ended_jobs_are_removed_and_those_of_held_ones_stay(state: Pat
     pool_groups.remove_strays(SUPPORT, POOL, {"j-held"})
     assert left("j-one") == []
     assert len(left("j-held")) == len(SUPPORT.used)
+
+
+def test_a_purge_leaves_the_groups_of_another_instance_of_the_pool(state: Path, tmp_path: Path) -> None:
+    """A pool that was restored from a backup beside the original has the original's id."""
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    instance.claim(restored)
+    names = [pool_groups.group_name(POOL, root) for root in (state, restored)]
+    assert names[0] != names[1]
+    paths = [Path(job_cgroups(SUPPORT, name, "j-one")[0]) for name in names]
+    for path in paths:
+        path.mkdir(parents=True)
+    with subprocess.Popen(["sleep", str(SECONDS)]) as original:
+        try:
+            (paths[0] / "cgroup.procs").write_text(str(original.pid))
+            end_every_job(PoolPaths(restored), POOL)
+            assert original.poll() is None
+            assert [path.exists() for path in paths] == [True, False]
+        finally:
+            original.kill()
+            original.wait()
+            pool_groups.purge_pool(SUPPORT, names[0])
