@@ -58,6 +58,13 @@ def document(identity: Identity, found: Findings) -> dict[str, Any]:
     }
 
 
+#: What `soft` means, as plainly as in docs/concepts/fence.md.
+SOFT: Final = (
+    "soft: unmodified programs are held, a hostile one is not: it can load the driver without the fence, call the "
+    "loaded driver's own functions or change its own memory; most of that is found and answered, not prevented"
+)
+
+
 def write(folder: Path, identity: Identity, found: Findings) -> tuple[Path, Path]:
     """The two files, made whole or not at all; the folder is made. Raises OSError."""
     text = json.dumps(document(identity, found), indent=1) + "\n"
@@ -88,7 +95,7 @@ def verdict(identity: Identity, found: Findings) -> str:
         said = f"Every promise that could be shown was kept ({len(found.findings) - unseen} of them)"
     else:
         said = f"{broken} of {len(found.findings)} promises were NOT KEPT" if broken else "Nothing could be shown"
-    level = {"soft": "soft: unmodified programs are held, a hostile one is not", "none": "none: nothing is enforced"}
+    level = {"soft": SOFT, "none": "none: nothing is enforced"}
     more = level.get(identity.fence, f"{identity.fence}: a program that looks away is not held")
     simulated = " The card is SIMULATED." if identity.simulated else ""
     if identity.load is not None and identity.load > (identity.processors or 1):

@@ -94,7 +94,8 @@ def test_both_files_hold_the_same_verdict_and_all_figures(tmp_path: Path) -> Non
 def test_the_verdict_says_the_level_and_that_the_card_is_simulated() -> None:
     assert verdict(IDENTITY, findings(True, True)) == (
         "Every promise that could be shown was kept (2 of them). The fence is soft: unmodified programs are held, a "
-        "hostile one is not. The card is SIMULATED."
+        "hostile one is not: it can load the driver without the fence, call the loaded driver's own functions or "
+        "change its own memory; most of that is found and answered, not prevented. The card is SIMULATED."
     )
     advisory = verdict(replace(IDENTITY, fence="advisory", simulated=False), findings(True, False, None))
     assert advisory == "1 of 3 promises were NOT KEPT. The fence is advisory: a program that looks away is not held."
