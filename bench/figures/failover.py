@@ -29,6 +29,7 @@ def run(out: Path) -> list[Row]:
     found: list[Failovers] = []
     broken: list[str] = []
     began = time.monotonic()
+    loads = [os.getloadavg()[0]]
     for number in range(-(-rounds // PER_POOL)):
         directory = Path(tempfile.mkdtemp(prefix="gpupool-failover-"))
         directory.chmod(0o755)
@@ -39,7 +40,8 @@ def run(out: Path) -> list[Row]:
             (out / "failover-broken.txt").write_text("\n\n".join(broken))
             continue  # the directory stays, to be looked at
         shutil.rmtree(directory)
-    (out / "failover.md").write_text(record(found, seed, broken, time.monotonic() - began))
+        loads.append(os.getloadavg()[0])
+    (out / "failover.md").write_text(record(found, seed, broken, time.monotonic() - began, loads))
     command = f"BENCH_ROUNDS={rounds} BENCH_SEED={seed} python -m bench failover"
     done = sum(sum(one.ways.values()) for one in found)
     seconds = tuple(second for one in found for second in one.seconds)
@@ -53,10 +55,11 @@ def run(out: Path) -> list[Row]:
     return rows
 
 
-def record(found: list[Failovers], seed: int, broken: list[str], seconds: float) -> str:
+def record(found: list[Failovers], seed: int, broken: list[str], seconds: float, loads: list[float]) -> str:
     """What was done and found, with what is needed to do it again."""
     lines = [f"# {sum(len(one.seconds) for one in found)} takeovers", ""]
     lines += [circumstances(seed, seconds, f"a new pool every {PER_POOL} rounds"), ""]
+    lines += [f"Load before and after each pool: {', '.join(f'{load:.1f}' for load in loads)}.", ""]
     for one in found:
         lines.append(
             f"* {dict(one.ways)}: {one.jobs} jobs ({dict(one.states)}), {one.events} events, each seen once. "
