@@ -26,10 +26,6 @@ from gpupool.scheduling.snapshot import Start, Waiting
 _WITH_HINT = frozenset({Reason.QUOTA, Reason.RESERVED})
 
 
-#: Rejections whose own hint is true whatever else helps.
-_WITH_HINT = frozenset({Reason.QUOTA, Reason.RESERVED})
-
-
 def helps(
     said: Rejection,
     waiting: Waiting,
