@@ -244,13 +244,18 @@ def test_a_removed_state_directory_ends_its_server(pool: FaultPool) -> None:
     pid = pool.server_pid()
     assert pid is not None
     handle = os.pidfd_open(pid)
-    shutil.rmtree(pool.paths.root)
+    until(lambda: is_removed(pool.paths.root), "a directory into which the server writes meanwhile is removed")
     with pool.api() as api, pytest.raises(PoolNotRunning):
         api.request("GET", "pool")
     until(lambda: has_ended(handle), "the server's end", 20)
     os.close(handle)
     pool.up()
     await_state(pool, submit(pool, "true")["id"], "done")
+
+
+def is_removed(root: Path) -> bool:
+    shutil.rmtree(root, ignore_errors=True)
+    return not root.exists()
 
 
 def has_ended(handle: int) -> bool:
