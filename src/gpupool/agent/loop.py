@@ -212,6 +212,7 @@ class Agent:
         self._reconciler.join(seconds)
         self._arbiter.join(seconds)
         remove_pool(self._cgroups, self._group)  # where no job is left in it
+        remove_pool(self._cgroups, self._config.pool_id)  # as 0.1.0 named it; its jobs go on under this name
         os.close(self._lock_file)
 
     # Working -------------------------------------------------------------------------------------------
