@@ -56,7 +56,7 @@ static uint64_t wait_for(struct limiter_card *card, int index, enum limiter_verd
     return GRANT_WAIT_NS;
 }
 
-/* Whether nothing may be asked for now; comes back from loneliness if the arbiter has. */
+/* Whether the card must not get work now. Ends the mode without an arbiter once its beat is back. */
 static bool is_held(const struct gate *g, struct limiter_card *card)
 {
     if (__builtin_expect(harvest_is_behind(&g->harvest) && !limiter_is_free(card), 0))

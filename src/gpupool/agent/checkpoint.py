@@ -86,7 +86,8 @@ class JobDirectories:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise RecordDamaged(
-                f"{path} cannot be understood: {problem}", hint="what runs there is ended; the job is told as lost"
+                f"{path} cannot be understood: {problem}",
+                hint="the job's processes are ended and the job is reported as lost",
             ) from problem
 
     def unfinished(self) -> Iterator[Found]:

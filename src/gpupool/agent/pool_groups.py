@@ -59,7 +59,7 @@ def group_name(pool_id: str, root: Path) -> str:
 def mark_pool(support: CgroupSupport, name: str, root: Path) -> None:
     """Make the groups of that name and note whose they are. Idempotent.
 
-    A host whose cgroupfs takes no attributes keeps unmarked groups: nobody but their own pool removes those.
+    Where cgroupfs has no extended attributes, groups stay unmarked, and only their own pool removes them.
     """
     known = instance.read(root)
     if known is None:
@@ -74,7 +74,7 @@ def mark_pool(support: CgroupSupport, name: str, root: Path) -> None:
 def remove_pool(support: CgroupSupport, name: str, *, timeout_seconds: float = _SETTLE_SECONDS) -> None:
     """Remove a pool's groups where no job is left in them. Blocks until they are gone, at most the time.
 
-    A v1 group is busy for a moment after the death of its last process, and the kernel tells nobody when that is over.
+    A v1 group is busy for a moment after the death of its last process, and the kernel sends no notification.
     """
     deadline = time.monotonic() + timeout_seconds
     for group in _groups_of(support, name):

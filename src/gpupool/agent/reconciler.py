@@ -369,7 +369,7 @@ class Reconciler:
 
 
 def _has_the_whole_card(limit: DeviceLimit) -> bool:
-    """It asks nobody, so there is no account of it to compare with."""
+    """Such a share asks no arbiter, so no account of its time exists to compare with."""
     return limit.sharing == "fixed" and limit.gpu_milli >= 1000
 
 
