@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,11 +79,14 @@ def test_a_purge_after_finished_jobs_and_an_interrupted_start_leaves_nothing(poo
 def test_cgroups_of_a_killed_pool_whose_directory_is_removed_go_with_the_next_start(
     pool: FaultPool, tmp_path: Path
 ) -> None:
-    with FaultPool(tmp_path / "lost", sim="1xT4") as lost:
+    """A process keeps the groups until doctor has been asked: any other pool that starts here removes empty ones."""
+    with FaultPool(tmp_path / "lost", sim="1xT4") as lost, subprocess.Popen(["sleep", "600"]) as held:
         lost.up()
         groups = killed_with_its_job(lost)
+        (groups[0] / "cgroup.procs").write_text(str(held.pid))
         shutil.rmtree(lost.paths.root)
-    assert f"empty cgroups of the pool at {tmp_path / 'lost'}, which is gone" in pool.cli("doctor").stdout
+        assert f"processes of the pool at {tmp_path / 'lost'}, which is gone, still run: 1" in pool.cli("doctor").stdout
+        held.kill()
     pool.up()
     assert [group for group in groups if group.exists()] == []
     assert f"{tmp_path / 'lost'}" not in pool.cli("doctor").stdout

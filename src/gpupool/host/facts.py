@@ -21,7 +21,7 @@ Check = dict[str, str]
 
 def facts(_options: Options) -> int:
     """Print one JSON object with a list of checks, in the shape that `doctor` shows."""
-    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups(), *_leftovers(), _fence()]}))
+    print(json.dumps({"checks": [*_drivers(), *_bus(), _cgroups(), *leftovers(), _fence()]}))
     return 0
 
 
@@ -81,12 +81,12 @@ def _cgroups() -> Check:
     return _check("cgroups", "ok", f"cgroup {support.kind} at {where}: every process of a job is ended with it")
 
 
-def _leftovers() -> Iterator[Check]:
-    """What pools left behind whose state directory is gone: nobody will take it up again."""
+def leftovers() -> Iterator[Check]:
+    """Processes and cgroups of pools whose state directory is gone, which no pool takes up again."""
     for found in find_abandoned(detect()):
         if found.processes:
             pids = " ".join(map(str, found.processes[:20]))
-            said = f"{len(found.processes)} processes run of the pool at {found.root}, which is gone"
+            said = f"processes of the pool at {found.root}, which is gone, still run: {len(found.processes)}"
             yield _check("leftovers", "warn", said, f"kill {pids}")
         else:
             said = f"{len(found.groups)} empty cgroups of the pool at {found.root}, which is gone"

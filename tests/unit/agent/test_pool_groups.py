@@ -6,19 +6,32 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpupool.agent import pool_groups
-from gpupool.agent.cgroups import PARENT_PREFIX, detect, job_cgroups, kill_all
+from gpupool.agent.cgroups import PARENT_PREFIX, CgroupSupport, detect, job_cgroups, kill_all
 from gpupool.agent.cleanup import end_every_job
 from gpupool.base import instance
 from gpupool.base.settings import PoolPaths
+from gpupool.host import facts
 from tests.support.supervised import SECONDS
 
-SUPPORT = detect()
 POOL = f"testgroups{os.getpid()}"
+
+
+def below(support: CgroupSupport, name: str) -> CgroupSupport:
+    """The same hierarchies with a group of the test as their base.
+
+    Any pool that starts on this machine removes abandoned groups from the common base.
+    """
+    own = [replace(found, base=found.base / name) for found in support.hierarchies]
+    return replace(support, hierarchies=tuple(own))
+
+
+SUPPORT = below(detect(), POOL)
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
@@ -31,6 +44,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
     """The state directory of a pool whose groups are marked and hold the empty groups of one job."""
     root = tmp_path / "state"
     root.mkdir()
+    for found in SUPPORT.used:
+        found.base.mkdir()
     instance.claim(root)
     pool_groups.mark_pool(SUPPORT, POOL, root)
     for path in job_cgroups(SUPPORT, POOL, "j-one"):
@@ -38,6 +53,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
     yield root
     pool_groups.purge_pool(SUPPORT, POOL)
     assert left() == []
+    for found in SUPPORT.used:
+        found.base.rmdir()
 
 
 def left(job: str = "") -> list[Path]:
@@ -46,8 +63,7 @@ def left(job: str = "") -> list[Path]:
 
 
 def abandoned() -> list[pool_groups.Abandoned]:
-    """Ours alone: other pools of this machine may be gone as well."""
-    return [one for one in pool_groups.find_abandoned(SUPPORT) if any(POOL in str(group) for group in one.groups)]
+    return list(pool_groups.find_abandoned(SUPPORT))
 
 
 def test_groups_of_a_pool_that_is_there_are_left_alone(state: Path) -> None:
@@ -63,6 +79,23 @@ def test_groups_of_a_pool_whose_directory_is_gone_are_removed(state: Path) -> No
     pool_groups.remove_abandoned(SUPPORT)
     assert left() == []
     pool_groups.remove_abandoned(SUPPORT)
+
+
+def test_doctor_names_groups_and_processes_of_a_pool_that_is_gone(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "detect", lambda: SUPPORT)
+    assert list(facts.leftovers()) == []
+    shutil.rmtree(state)
+    (empty,) = facts.leftovers()
+    assert empty["text"] == f"{len(SUPPORT.used)} empty cgroups of the pool at {state}, which is gone"
+    assert empty["next"] == "gpupool up  removes them"
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            (left("j-one")[0] / "cgroup.procs").write_text(str(process.pid))
+            (running,) = facts.leftovers()
+            assert running["text"] == f"processes of the pool at {state}, which is gone, still run: 1"
+            assert running["next"] == f"kill {process.pid}"
+        finally:
+            process.kill()
 
 
 def test_groups_of_an_earlier_pool_in_the_same_directory_are_abandoned(state: Path) -> None:
@@ -126,8 +159,11 @@ def test_strays_of_ended_jobs_are_removed_and_those_of_held_ones_stay(state: Pat
     assert len(left("j-held")) == len(SUPPORT.used)
 
 
-def test_a_purge_leaves_the_groups_of_another_instance_of_the_pool(state: Path, tmp_path: Path) -> None:
+def test_a_purge_leaves_the_groups_of_another_instance_of_the_pool(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pool that was restored from a backup beside the original has the original's id."""
+    monkeypatch.setattr("gpupool.agent.cleanup.detect", lambda: SUPPORT)
     restored = tmp_path / "restored"
     restored.mkdir()
     instance.claim(restored)
