@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupool.base.errors import NotFound
-from gpupool.client.transport import path_segment
+from gpupool.client.messages import path_segment
 
 _SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
 

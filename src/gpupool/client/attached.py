@@ -11,7 +11,8 @@ import os
 import time
 
 from gpupool.base.errors import GpupoolError, Unavailable, WrongState
-from gpupool.client.transport import Api, path_segment
+from gpupool.client.messages import path_segment
+from gpupool.client.transport import Api
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from gpupool.base.client_settings import client_settings
 from gpupool.base.errors import BadOption
 from gpupool.client.attached import ENDED, AttachedRun
+from gpupool.client.messages import path_segment
 from gpupool.client.paging import every
 from gpupool.client.submission import job_body, resize_body
-from gpupool.client.transport import Api, path_segment
+from gpupool.client.transport import Api
 from gpupool.client.watch import watch
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
-from gpupool.client.transport import path_segment
+from gpupool.client.messages import path_segment
 from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.api import KubeApi, Pause
 from gpupool.kubernetes.ended import Ended

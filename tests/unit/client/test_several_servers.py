@@ -9,7 +9,7 @@ import pytest
 
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import LeaseExpired, PoolLost, Standby
-from gpupool.client import transport
+from gpupool.client import connection, leader
 from gpupool.client.transport import Api
 from tests.unit.client.scripted_pool import HANG_UP, Request, ScriptedPool, reply
 
@@ -73,7 +73,7 @@ def test_an_answer_that_the_lease_cut_off_is_asked_for_again_only_under_a_key(tm
 def test_two_standbys_are_asked_until_the_time_of_a_takeover_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "TAKEOVER_SECONDS", 0.3)
+    monkeypatch.setattr(leader, "TAKEOVER_SECONDS", 0.3)
     with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", standby) as second:
         with pytest.raises(Standby):
             both(first, second).request("GET", "pool")
@@ -81,7 +81,7 @@ def test_two_standbys_are_asked_until_the_time_of_a_takeover_is_over(
 
 
 def test_a_silent_server_is_given_up_once_another_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.05)
 
     def silent(_: Request) -> bytes:
         second.asked.wait(20)
