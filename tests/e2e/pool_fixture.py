@@ -88,6 +88,11 @@ class RealPool:
     def held_milli(self) -> int:
         return sum(card["used_milli"] for card in self.json("gpus"))
 
+    def stop_all(self) -> None:
+        """End every job; fails if a card is still held afterwards."""
+        self.do("stop", "--all", "--yes", "--grace", "0")
+        assert self.held_milli() == 0
+
 
 class Terminal:
     """Both ends of a terminal; reads with a deadline, so that a silent program fails a test and not the run."""

@@ -25,8 +25,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
 @pytest.fixture(autouse=True)
 def clean(pool: RealPool) -> Iterator[None]:
     yield
-    pool.do("stop", "--all", "--yes", "--grace", "0")
-    assert pool.held_milli() == 0
+    pool.stop_all()
 
 
 def test_members_find_each_other_and_the_launcher_comes_last(pool: RealPool, tmp_path: Path) -> None:

@@ -29,8 +29,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
 @pytest.fixture(autouse=True)
 def clean(pool: RealPool) -> Iterator[None]:
     yield
-    pool.do("stop", "--all", "--yes", "--grace", "0")
-    assert pool.held_milli() == 0
+    pool.stop_all()
 
 
 def ran_on(pool: RealPool, name: str) -> str:

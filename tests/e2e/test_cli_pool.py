@@ -142,45 +142,49 @@ def _has_cards(pool: RealPool) -> bool:
     return done.returncode == 0 and json.loads(done.stdout) != []
 
 
-def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(tmp_path: Path) -> None:
+@pytest.fixture
+def foreground(tmp_path: Path) -> Iterator[tuple[RealPool, subprocess.Popen[bytes]]]:
+    """A pool whose `up` stays in the foreground, with a running job `stays`."""
     pool = RealPool(tmp_path / "pool")
     try:
         with pool.start("up", "--sim", "1xT4") as running:
             pool.until(lambda: _has_cards(pool), "the pool answers and has its card")
             pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
             pool.until_state("stays", "running")
-            running.send_signal(signal.SIGINT)
-            out, err = running.communicate(timeout=60)
-        assert running.returncode == 130
-        assert b"Ctrl-C stops the server; jobs keep running" in out
-        assert b"its jobs go on" in err
-        pool.up()
-        assert pool.job("stays")["state"] == "running"
+            yield pool, running
+            running.kill()  # a test that failed before the end of `up`
     finally:
         pool.do("down", "--purge", "--yes", "--grace", "0")
 
 
-def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(tmp_path: Path) -> None:
+def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(
+    foreground: tuple[RealPool, subprocess.Popen[bytes]],
+) -> None:
+    pool, running = foreground
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert b"Ctrl-C stops the server; jobs keep running" in out
+    assert b"its jobs go on" in err
+    pool.up()
+    assert pool.job("stays")["state"] == "running"
+
+
+def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(
+    foreground: tuple[RealPool, subprocess.Popen[bytes]],
+) -> None:
     """What `Restart=on-failure` of the documented unit needs: an abort by a library cannot be caught."""
-    pool = RealPool(tmp_path / "pool")
-    try:
-        with pool.start("up", "--sim", "1xT4") as running:
-            pool.until(lambda: _has_cards(pool), "the pool answers and has its card")
-            pool.do("submit", "--gpu", "1", "--name", "stays", "--", "sleep", "600")
-            pool.until_state("stays", "running")
-            os.kill(pool.server_pid(), signal.SIGABRT)
-            _out, err = running.communicate(timeout=60)
-        assert running.returncode == 128 + signal.SIGABRT
-        assert b"ended by signal 6; its jobs go on" in err
-        (found,) = (
-            one for one in json.loads(pool.run("doctor", "-o", "json").stdout)["checks"] if one["name"] == "pool"
-        )
-        assert (found["state"], found["next"].split("  ")[0]) == ("fail", "gpupool up -d")
-        pool.up()
-        assert pool.job("stays")["state"] == "running"
-        assert pool.run("doctor").returncode == 0
-    finally:
-        pool.do("down", "--purge", "--yes", "--grace", "0")
+    pool, running = foreground
+    os.kill(pool.server_pid(), signal.SIGABRT)
+    _out, err = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGABRT
+    assert b"ended by signal 6; its jobs go on" in err
+    checks = json.loads(pool.run("doctor", "-o", "json").stdout)["checks"]
+    (found,) = (one for one in checks if one["name"] == "pool")
+    assert (found["state"], found["next"].split("  ")[0]) == ("fail", "gpupool up -d")
+    pool.up()
+    assert pool.job("stays")["state"] == "running"
+    assert pool.run("doctor").returncode == 0
 
 
 def test_tenants_quotas_users_and_tokens(pool: RealPool) -> None:

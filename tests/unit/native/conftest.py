@@ -1,4 +1,4 @@
-"""The front door, built once with every check a compiler has to give; the vendor's headers, read once."""
+"""What native tests share: the front door built with every check of the compiler, headers, a fenced card."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native.fence_build import Headers, shared_headers
+from tests.support.fenced_card import LOAD, Card, build_load
+from tests.unit.native.fence_build import Headers, shared, shared_headers
+from tests.unit.native.fence_house import LIMIT, House, make_house
 from tests.unit.native.front_pool import (
     FELL_BACK,
     SANITIZERS,
@@ -41,3 +43,28 @@ def programs(built: Path, tmp_path: Path) -> Iterator[Programs]:
 def headers(tmp_path_factory: pytest.TempPathFactory) -> Headers:
     """The vendor's headers, and the symbols they declare."""
     return shared_headers(tmp_path_factory)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """One simulated T4."""
+    made = make_house(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def share(house: House) -> Path:
+    """The base directory of a share of LIMIT bytes."""
+    return house.share(LIMIT)
+
+
+@pytest.fixture(scope="session")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that launches kernels as it is told, built once in a run of the tests."""
+    return shared(tmp_path_factory, "fence-load", build_load) / LOAD.stem
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Card:
+    return Card(tmp_path)

@@ -232,7 +232,7 @@ def linked_source(listed: Any) -> str:
     return "\n".join(lines)
 
 
-def shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+def shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """A folder that the first of all test workers makes and the others find: `make` fills it. Removed by pytest."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name

@@ -22,6 +22,10 @@ SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED = 0, 1, 2, 3
 DEVICE_UNAVAILABLE, INVALID_CONTEXT, NOT_READY = 46, 201, 802
 WORKER = Path(__file__).with_name("fence_worker.py")
 MIB = 1 << 20
+LIMIT = 1024 * MIB
+CONTEXT = 120 * MIB
+"""Of the simulated T4."""
+ROOM = LIMIT - CONTEXT
 LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from gpupool.mechanisms import regions
 from tests.support.compute import NATIVE, compile_c
-from tests.support.fenced_card import Arbiter, Card, Share, build_load, finish, running
+from tests.support.fenced_card import Arbiter, Card, Share, finish, running
 
 SMALL = "step_us_50"
 HELLO, RING, DRAINED = 1, 2, 3
@@ -44,16 +44,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [*(NATIVE / "arbiter").glob("*.c"), NATIVE / "fence/src/ledger.c", NATIVE / "fence/src/self.c"]
     target = tmp_path_factory.mktemp("arbiter") / "gpupool-arbiter"
     return compile_c(target, sources, sanitize="address,undefined")
-
-
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_load(tmp_path_factory.mktemp("load"))
-
-
-@pytest.fixture
-def card(tmp_path: Path) -> Card:
-    return Card(tmp_path)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,31 +17,17 @@ import gpupool_native
 from gpupool.mechanisms import regions
 from gpupool.probes import simgpu_layout
 from tests.unit.native.fence_house import (
+    CONTEXT,
+    LIMIT,
     MIB,
     NOT_INITIALIZED,
     NOT_READY,
     OUT_OF_MEMORY,
+    ROOM,
     SUCCESS,
     House,
-    make_house,
 )
 from tests.unit.native.front_pool import compiler
-
-LIMIT = 1024 * MIB
-CONTEXT = 120 * MIB
-ROOM = LIMIT - CONTEXT
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = make_house(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def share(house: House) -> Path:
-    return house.share(LIMIT)
 
 
 def test_a_child_forked_before_the_first_call_has_a_slot_of_its_own(house: House, share: Path) -> None:

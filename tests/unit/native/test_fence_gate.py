@@ -24,16 +24,6 @@ TRIES = 3
 """Of what holds where both shares always ask: a busy machine may keep one of their programs from its processors."""
 
 
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_load(tmp_path_factory.mktemp("load"))
-
-
-@pytest.fixture
-def card(tmp_path: Path) -> Card:
-    return Card(tmp_path)
-
-
 @pytest.fixture
 def arbiter() -> Iterator[Arbiter]:
     running_one = Arbiter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,19 @@ import gpupool_native
 from gpupool.mechanisms import regions
 from gpupool.mechanisms.standin import make_standin
 from tests.unit.native.fence_house import (
+    CONTEXT,
     DEVICE_UNAVAILABLE,
     INVALID_VALUE,
+    LIMIT,
     MIB,
     OUT_OF_MEMORY,
+    ROOM,
     SUCCESS,
     House,
     Program,
     make_house,
 )
 from tests.unit.native.front_pool import compiler
-
-LIMIT = 1024 * MIB
-CONTEXT = 120 * MIB  # of the simulated T4
-ROOM = LIMIT - CONTEXT
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = make_house(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def share(house: House) -> Path:
-    return house.share(LIMIT)
 
 
 @pytest.fixture

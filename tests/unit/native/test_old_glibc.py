@@ -18,7 +18,7 @@ import pytest
 import gpupool_native
 from gpupool.mechanisms.container_files import mounts_of
 from gpupool.mechanisms.driver_files import Driver, Libraries, simulated_libraries, templates
-from tests.unit.native.fence_house import MIB, OUT_OF_MEMORY, House, make_house
+from tests.unit.native.fence_house import MIB, OUT_OF_MEMORY, House
 from tests.unit.native.front_pool import SECONDS, compiler
 
 pytestmark = pytest.mark.skipif(
@@ -76,13 +76,6 @@ def build_user(folder: Path, libc: Path) -> Path:
     link = ["-nodefaultlibs", *libraries, "-l:libc_nonshared.a", "-lgcc", f"-Wl,-rpath-link={libc}"]
     subprocess.run([*command, *link], check=True)
     return program
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = make_house(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("root", GIVEN or [NO_OLD_GLIBC], ids=str)

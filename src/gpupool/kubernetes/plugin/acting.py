@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, BadOption, Unavailable, WrittenByGpupoolAlone
+from gpupool.base.errors import ApiRefused, BadOption, GpupoolError, Unavailable, WrittenByGpupoolAlone
 from gpupool.cli.confirm import confirm
 from gpupool.cli.output import print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, add_yes
@@ -46,6 +46,15 @@ def report(options: Any, told: dict[str, Any], text: str) -> None:
         print_data(told, options.output)
     elif text:
         sys.stdout.write(text + "\n")
+
+
+def unchanged(options: Any, told: dict[str, Any], refusal: GpupoolError | None) -> int:
+    """End a command that changed nothing: report what it would change, then raise what would refuse it."""
+    if options.output != "table":
+        report(options, told, "")
+    if refusal is not None:
+        raise refusal
+    return 0
 
 
 def gated(pod: Json) -> bool:

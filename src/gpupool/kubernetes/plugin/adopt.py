@@ -12,7 +12,7 @@ from gpupool.cli.parser import Parser, number, one_of
 from gpupool.kubernetes import ledger
 from gpupool.kubernetes.api import JSON_PATCH
 from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, until
+from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, unchanged, until
 from gpupool.kubernetes.plugin.adoption import Adoption, adoption, set_mode
 from gpupool.kubernetes.plugin.context import DAEMONSETS, PODS, Context, Json
 from gpupool.kubernetes.plugin.others import offered, plugins_of, stay_away, users
@@ -61,11 +61,7 @@ async def run(options: argparse.Namespace, context: Context) -> int:
         await _apply(plan, options.timeout, context)
         report(options, {**told, "changed": True}, f"{options.node} is adopted, in mode {options.mode}")
         return 0
-    if options.output != "table":
-        report(options, told, "")
-    if refusal is not None:
-        raise refusal
-    return 0
+    return unchanged(options, told, refusal)
 
 
 async def _plan(name: str, mode: Mode, context: Context) -> Adoption:

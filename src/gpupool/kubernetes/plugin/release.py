@@ -17,6 +17,7 @@ from gpupool.kubernetes.plugin.acting import (
     gated_pods,
     open_gate,
     report,
+    unchanged,
     until,
 )
 from gpupool.kubernetes.plugin.adopt import add_timeout, read_ledger, write_mode
@@ -57,11 +58,7 @@ async def run(options: argparse.Namespace, context: Context) -> int:
         await _apply(node, options.timeout, context)
         report(options, {**told, "changed": True}, f"{name} is only looked at now{_still_wait(left)}")
         return 0
-    if options.output != "table":
-        report(options, told, "")
-    if refusal is not None:
-        raise refusal
-    return 0
+    return unchanged(options, told, refusal)
 
 
 def _named(pod: Json) -> str:

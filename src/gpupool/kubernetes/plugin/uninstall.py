@@ -16,7 +16,7 @@ from gpupool.cli.output import many
 from gpupool.cli.parser import Parser
 from gpupool.kubernetes import capacities, direct, install, ledger, names
 from gpupool.kubernetes.objects import EntryState
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_all, report, until
+from gpupool.kubernetes.plugin.acting import add_plan, agreed, gated_pods, open_all, report, unchanged, until
 from gpupool.kubernetes.plugin.adoption import restoring
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 from gpupool.kubernetes.plugin.doctor import WEBHOOK
@@ -66,11 +66,7 @@ async def run(options: argparse.Namespace, context: Context) -> int:
         left = [f"{ns}/{name}" for ns, name in await _stranded(context)]
         report(options, {**told, "changed": True, "stranded": left}, _ended(left))
         return 0
-    if options.output != "table":
-        report(options, told, "")
-    if refusal is not None:
-        raise refusal
-    return 0
+    return unchanged(options, told, refusal)
 
 
 async def _stop_placing(context: Context) -> bool:
