@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,3 +101,44 @@ def test_a_full_disk_is_freed_by_down_and_by_an_offline_purge(disk: Path) -> Non
     fill(disk)
     again.do("down", "--purge", "--yes")
     assert not again.state_dir.exists()
+
+
+def test_a_full_disk_refuses_a_new_pool_with_numbers_and_keeps_nothing_of_it(disk: Path) -> None:
+    fill(disk)
+    pool = RealPool(disk / "pool", "1xL40S")
+    for words in (["up", "-d"], ["up"]):
+        refused = pool.run(*words, "--sim", "1xL40S")
+        assert refused.returncode == 7
+        assert re.search(
+            r"GP-5006: no pool was made: it needs \d+ MiB, and 0 MiB are free at .*\n  free \d+ MiB", refused.stderr
+        ), refused.stderr
+        assert not pool.state_dir.exists()
+    (disk / "filler").unlink()
+    with pool:
+        assert pool.json("gpus")
+
+
+@pytest.mark.parametrize("how", ["told to stop", "killed"])
+def test_a_pool_starts_again_on_a_full_disk_and_says_so_and_its_jobs_can_be_stopped(disk: Path, how: str) -> None:
+    pool = RealPool(disk / "pool", "1xL40S")
+    pool.up("--sim", "1xL40S")
+    try:
+        pool.do("submit", "--gpu", "0.2", "--name", "runs", "--", "sleep", "600")
+        pool.until_state("runs", "running")
+        number = signal.SIGTERM if how == "told to stop" else signal.SIGKILL
+        pid = pool.server_pid()
+        os.kill(pid, number)
+        pool.until(lambda: not is_there(pid), "its end")
+        fill(disk)
+        assert re.search(r"wrong +space: \d+ MiB free at .*; free some space", pool.up())
+        assert pool.job("runs")["state"] == "running"
+        pool.do("stop", "runs", "--grace", "1s")
+        pool.until(lambda: pool.held_milli() == 0, "the share given back")
+        (disk / "filler").unlink()
+        pool.until(lambda: pool.run("run", "--gpu", "1", "--", "true").returncode == 0, "jobs being taken in again")
+    finally:
+        pool.do("down", "--purge", "--yes", "--grace", "1s")
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()

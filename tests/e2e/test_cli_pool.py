@@ -302,3 +302,14 @@ def test_ctrl_c_ends_top_without_a_traceback_and_leaves_the_terminal_sane(pool: 
             assert terminal.until_ended(running) == 130
         assert termios.tcgetattr(terminal.side) == before
     assert b"Traceback" not in terminal.seen
+
+
+@pytest.mark.parametrize("words", [["--listen", "192.0.2.1:8470"], ["--listen", "{taken}"], ["--sim", "1xNONE"]])
+def test_a_first_start_that_is_refused_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
+    pool = RealPool(tmp_path / "pool")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = pool.run("up", "-d", "--sim", "1xT4", *(one.format(taken=f"127.0.0.1:{port}") for one in words))
+    assert refused.returncode != 0
+    assert "gpupool: GP-" in refused.stderr
+    assert not pool.state_dir.exists()

@@ -6,6 +6,7 @@ fleet; and what that changed to the mirror and the leases. An agent has nothing 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -14,12 +15,15 @@ from gpupool.allocations import node_work, progress
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.tables import allocations, jobs
+from gpupool.base.errors import DiskFull
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, WorkPage
+
+logger = logging.getLogger(__name__)
 
 
 class Agents:
@@ -45,13 +49,19 @@ class Agents:
         # Samples first: the last one of a job comes with the report of its end, which closes its books.
         self._metering.note(*self._of_agent(agent, body.jobs))
         stale = self._take(agent, body) if body.reports else []
-        if body.devices:
-            self._fleet.observe(node, body.devices)
-        # Also without samples: a heartbeat is when the books are folded.
-        self._metering.keep_up()
         if body.ready:
             self._fleet.mark_ready(node)
+        if body.devices:
+            self._fleet.observe(node, body.devices)
+        self._keep_books()
         return ReportsOut(stale=stale)
+
+    def _keep_books(self) -> None:
+        """Also without samples: a heartbeat is when the books are folded."""
+        try:
+            self._metering.keep_up()
+        except DiskFull as error:  # what is due stays so; the agent has nothing to tell again for it
+            logger.warning("the books are behind: %s", error.message)
 
     def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> tuple[list[JobSample], dict[str, str]]:
         """Samples of jobs that this agent's nodes hold, and whose sums may be added up, with the tenants.

@@ -7,13 +7,14 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gpupool import __version__
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import StateUnusable
+from gpupool.base.errors import GpupoolError
+from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.cli.context import Context, say
 from gpupool.cli.gpus import title
 from gpupool.cli.host_process import HostStart
@@ -120,10 +121,7 @@ def host_words(options: argparse.Namespace) -> list[str]:
 
 
 def _detached(state_dir: str, words: list[str], context: Context) -> int:
-    with open_log(state_dir) as log:
-        start = HostStart(state_dir, words, log=log)
-        with _ended_with_us(start):
-            said = start.ready()
+    said = start_detached(state_dir, words)
     _welcome(state_dir, said, context, detached=True)
     return 0
 
@@ -160,18 +158,32 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def start_detached(state_dir: str, words: list[str]) -> dict[str, Any]:
+    """Start a server that goes on without us; what it says of itself. A directory that was made for nothing is gone."""
+    is_new = not os.path.exists(state_dir)
+    if not os.path.exists(os.path.join(state_dir, "pool.json")):
+        check_room_for_new_pool(state_dir)
+    try:
+        with open_log(state_dir) as log:
+            start = HostStart(state_dir, words, log=log)
+            with _ended_with_us(start):
+                return start.ready()
+    except GpupoolError:
+        if is_new:
+            with suppress(OSError):  # the server has left something there that explains it
+                os.rmdir(state_dir)
+        raise
+
+
 def open_log(state_dir: str) -> Any:
-    """`server.log` of the state directory, made as the server would make it. Raises StateUnusable."""
+    """`server.log` of the state directory, made as the server would make it. Raises StateUnusable, DiskFull."""
     try:
         os.makedirs(state_dir, mode=0o711 if os.getuid() == 0 else 0o700, exist_ok=True)
         descriptor = os.open(
             os.path.join(state_dir, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
         )
     except OSError as error:
-        raise StateUnusable(
-            f"{state_dir} cannot be used as state directory: {error.strerror}",
-            hint="choose one with --state-dir, or mend its permissions",
-        ) from None
+        raise state_error(state_dir, error) from None
     return os.fdopen(descriptor, "ab", closefd=True)
 
 
@@ -183,6 +195,7 @@ def _welcome(state_dir: str, said: dict[str, Any], context: Context, *, detached
     with Api(ClientSettings(state_dir=state_dir)) as api:
         pool = api.request("GET", "pool")
         cards, more = first(api, "devices", {}, 1000)
+        wrong = [one for one in api.request("GET", "checks") if one["state"] == "fail"]
     sys.stdout.write(
         welcome(
             pool,
@@ -191,6 +204,7 @@ def _welcome(state_dir: str, said: dict[str, Any], context: Context, *, detached
             more=more,
             chosen=_chosen(context),
             detached=detached,
+            wrong=wrong,
             color=context.color,
         )
         + "\n"
@@ -214,6 +228,7 @@ def welcome(
     more: bool = False,
     chosen: str = "",
     detached: bool = False,
+    wrong: Sequence[dict[str, Any]] = (),
     color: bool = False,
 ) -> str:
     """What a person sees when the pool is up: cards, where it is, what to type next, how to stop it."""
@@ -227,6 +242,7 @@ def welcome(
     ]
     if pool["jobs_live"]:
         lines.append(f"  jobs       {pool['jobs_live']} live, {pool['jobs_pending']} of them waiting")
+    lines += [f"  wrong      {one['name']}: {one['text']}; {one['next']}" for one in wrong]
     lines += ["", "next:"]
     if observed:
         lines.append(f"  gpupool{chosen} adopt all             hand out {many(observed, 'observed card')}")

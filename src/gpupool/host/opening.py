@@ -32,6 +32,7 @@ from gpupool.store.engines import preparing_alone
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import fault_from, sync_from
 from gpupool.store.leadership import Leadership, find_leader, held_elsewhere, session_name
+from gpupool.store.reserve import use_parked
 from gpupool.tenancy.peer_limits import own_limits
 
 
@@ -71,6 +72,8 @@ def open_pool(state: StateDir, marker: Marker) -> Opened:
             f"{state.paths.database} is missing: the jobs and the books of this pool were in it",
             hint="put a saved copy in its place; to give up what the pool knew:  gpupool down --purge",
         )
+    if marker.store is None:
+        use_parked(state.paths.database)
     holder = new_holder()
     engine = connect(url, sync=sync_from(os.environ), name=session_name(holder))
     leading = _claim(engine, holder, state, marker)

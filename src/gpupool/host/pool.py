@@ -20,6 +20,7 @@ from gpupool.agent.loop import Agent
 from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal
+from gpupool.base.room import is_full, no_room
 from gpupool.base.silence import busy
 from gpupool.base.supervised import register, supervised_task
 from gpupool.fleet.tables import nodes
@@ -71,11 +72,10 @@ def run(options: Options) -> int:
     try:
         asyncio.run(_run(options, state, readiness))
     except GpupoolError as error:
-        if readiness.fd is None or _stderr_is(state.paths.server_log):  # else `gpupool up` shows it on the same stderr
-            logger.error("%s", error)
-        readiness.fail(error)
-        return error.exit_code
+        return _refused(error, state, readiness)
     except Exception as error:
+        if isinstance(error, OSError) and is_full(error) and not readiness.agent_ready:
+            return _refused(no_room(str(state.paths.root)), state, readiness)
         if readiness.agent_ready:
             logger.exception("the server failed")
             register.end_process("server")
@@ -84,6 +84,15 @@ def run(options: Options) -> int:
     finally:
         state.close()
     return 0
+
+
+def _refused(error: GpupoolError, state: StateDir, readiness: Readiness) -> int:
+    """Say why the pool does not start, or ends; a new one that has not begun leaves nothing. The exit status."""
+    if readiness.fd is None or _stderr_is(state.paths.server_log):  # else `gpupool up` shows it on the same stderr
+        logger.error("%s", error)
+    state.abandon()
+    readiness.fail(error)
+    return error.exit_code
 
 
 def _stderr_is(file: Path) -> bool:
@@ -98,12 +107,13 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    marker = marker_for(state.open(), options)
+    known = state.open()
+    marker = marker_for(known, options)
     standby.check_allowed(marker)
     marker = standby.of_stored_pool(marker)
     cards = NO_CARDS if marker.standby else find_cards(marker, state.paths)
     listeners = listeners_of(state.paths, marker)
-    state.write(marker)
+    _write_marker(state, known, marker)
     limits = ConnectionLimits.within(allow_descriptors(), per_caller(os.environ))
     front = Front(listeners, Connections(limits))
     try:
@@ -151,6 +161,16 @@ async def _lead(
     finally:
         warm.close()
         lookout.close()
+
+
+def _write_marker(state: StateDir, known: Marker | None, marker: Marker) -> None:
+    """Write how the pool starts. One that starts as before starts on a full disk too: to stop its jobs."""
+    try:
+        state.write(marker)
+    except OSError as error:
+        if not is_full(error) or known is None or replace(known, pid=marker.pid) != marker:
+            raise
+        logger.warning("the disk is full: the pool starts as before, and %s keeps its old pid", state.paths.marker)
 
 
 def _marked(state: StateDir, marker: Marker, services: Services) -> Marker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base import instance
-from gpupool.base.durable import sync_directory
+from gpupool.base.durable import write_durably
 from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.base.settings import PoolPaths
 
 LAYOUT = 2
@@ -58,23 +60,25 @@ class StateDir:
         self.paths = PoolPaths(root)
         self._lock: int | None = None
         self.instance: instance.Instance | None = None
+        self._made_root = self._is_new = False
 
     def open(self) -> Marker | None:
         """Create or check the directory, take its lock; the marker of an existing pool, None of a new one."""
         root = self.paths.root
         try:
+            if not self.paths.marker.exists():
+                check_room_for_new_pool(str(root))
+            self._made_root = not root.exists()
             root.mkdir(mode=0o711 if os.getuid() == 0 else 0o700, parents=True, exist_ok=True)
             self._check_ours(root)
             self._take_lock()
+            self._is_new = not self.paths.marker.exists()
             self.paths.secrets.mkdir(mode=0o700, exist_ok=True)
             self.paths.agent.mkdir(mode=0o711, exist_ok=True)
             marker = read_marker(self.paths)
             self.instance = instance.claim(root)
         except OSError as error:
-            raise StateUnusable(
-                f"{root} cannot be used as state directory: {error.strerror}",
-                hint="choose one with --state-dir, or mend its permissions",
-            ) from error
+            raise state_error(str(root), error) from error
         return marker
 
     def _check_ours(self, root: Path) -> None:
@@ -111,14 +115,17 @@ class StateDir:
 
     def write(self, marker: Marker) -> None:
         """Replace the marker, atomically."""
-        temporary = self.paths.marker.with_suffix(".tmp")
-        with open(temporary, "w", encoding="utf-8", opener=_private) as file:
-            json.dump(asdict(marker), file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.paths.marker)
-        sync_directory(self.paths.root)
+        write_durably(self.paths.marker, json.dumps(asdict(marker), indent=1).encode() + b"\n")
+        if marker.begun:
+            self._is_new = False
+
+    def abandon(self) -> None:
+        """A pool that was not there before could not begin: remove what was made of it. Nothing of an older one."""
+        if self._lock is None or not self._is_new:
+            return
+        _remove_files(self.paths)
+        if self._made_root:
+            _remove_empty(self.paths.root)
 
     def close(self) -> None:
         """Let go of the directory; nothing is removed."""
@@ -132,14 +139,11 @@ class StateDir:
             self._lock = None
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 OURS = frozenset(
     {
         "pool.lock",
         "pool.json",
+        "pool.json.new",
         "pool.tmp",
         "identity",
         "identity.new",
@@ -227,6 +231,14 @@ def remove(paths: PoolPaths) -> list[str]:
         raise StateUnusable(
             f"{paths.root} is no state directory of gpupool; nothing was removed", hint="check --state-dir"
         )
+    removed = _remove_files(paths)
+    if _remove_empty(paths.root):
+        removed.append(str(paths.root))
+    return removed
+
+
+def _remove_files(paths: PoolPaths) -> list[str]:
+    """What is ours in the directory; what was removed."""
     removed = []
     # The marker goes last: an interrupted purge can be asked for again.
     for name in sorted(filter(_ours, os.listdir(paths.root)), key=lambda name: (name == "pool.json", name)):
@@ -236,7 +248,17 @@ def remove(paths: PoolPaths) -> list[str]:
         else:
             path.unlink()
         removed.append(str(path))
-    if not any(paths.root.iterdir()):
-        paths.root.rmdir()
-        removed.append(str(paths.root))
     return removed
+
+
+def _remove_empty(root: Path) -> bool:
+    """Remove the directory, if it is empty and no file system is mounted there; whether it is gone."""
+    if any(root.iterdir()):
+        return False
+    try:
+        root.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True

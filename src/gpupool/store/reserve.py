@@ -16,17 +16,13 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from gpupool.base.room import reserve_bytes
+
 logger = logging.getLogger(__name__)
 
-#: Ahead in the log: some 8,000 pages, of which ending a job takes 10 to 20.
-LOG_BYTES = 32 << 20
-#: Ahead in the database, for the checkpoint that brings these pages there.
-DATABASE_BYTES = 8 << 20
 #: Of the log's index, for a log of 64 MiB: 32 KiB for each 4,096 frames of 4 KiB.
 INDEX_BYTES = 160 << 10
 
-#: The reserve of a small disk is this part of it.
-_PART_OF_DISK = 16
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, linux/falloc.h
 _FRAME_BYTES = 4096 + 24  # a page and its header; https://sqlite.org/fileformat2.html#walformat
 _LAST_FRAME = struct.Struct("=I")
@@ -46,11 +42,9 @@ class Reserve:
 
     def __init__(self, database: Path) -> None:
         disk = os.statvfs(database.parent)
-        size = disk.f_blocks * disk.f_frsize
-        self._log_bytes = min(LOG_BYTES, size // _PART_OF_DISK)
-        self._database_bytes = min(DATABASE_BYTES, size // _PART_OF_DISK // 4)
+        self._log_bytes, self._database_bytes = reserve_bytes(disk.f_blocks * disk.f_frsize)
         self._margin = self._database_bytes
-        self._parked = database.with_name(f"{database.name}.reserve")
+        self._parked = _parked(database)
         self._lock = threading.Lock()
         self._database = os.open(database, os.O_RDWR | os.O_CLOEXEC)
         self._log = os.open(f"{database}-wal", os.O_RDWR | os.O_CLOEXEC)
@@ -97,6 +91,18 @@ class Reserve:
     def _frames(self) -> int:
         found = os.pread(self._index, _LAST_FRAME.size, _LAST_FRAME_AT)
         return int(_LAST_FRAME.unpack(found)[0]) if len(found) == _LAST_FRAME.size else 0
+
+
+def use_parked(database: Path) -> None:
+    """Give a full disk the blocks of a pool that was stopped, so that its database can be opened. Idempotent."""
+    disk = os.statvfs(database.parent)
+    free = disk.f_bavail * disk.f_frsize
+    if free < reserve_bytes(disk.f_blocks * disk.f_frsize)[1]:
+        _parked(database).unlink(missing_ok=True)
+
+
+def _parked(database: Path) -> Path:
+    return database.with_name(f"{database.name}.reserve")
 
 
 def _allocate(descriptor: int, until: int) -> None:
