@@ -18,6 +18,7 @@ from gpupool.base.errors import NotLoggedIn, TokenMayNotMint, TokenOfAnAccount
 from gpupool.client.transport import Api
 from tests.e2e.pool_fixture import RealPool
 from tests.support.accounts import open_directory
+from tests.support.claims import claim_port
 from tests.support.typing_as import Typed, typed_as
 
 pytestmark = [
@@ -43,9 +44,7 @@ PORT = "port"
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
     """A pool of root's in a directory that others can reach, which listens on the loopback as well."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = claim_port()
     with open_directory() as place:
         made = RealPool(place / "pool")
         made.environ[PORT] = str(port)

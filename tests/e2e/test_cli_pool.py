@@ -15,6 +15,7 @@ import pytest
 
 from gpupool import __version__
 from tests.e2e.pool_fixture import GPUPOOL, RealPool, Terminal
+from tests.support.claims import claim_port
 
 
 @pytest.fixture
@@ -219,15 +220,9 @@ def test_cards_are_released_drained_and_adopted(pool: RealPool) -> None:
     assert f"{held} (L40S) adopted" in pool.do("adopt", "all")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_login_over_tcp_runs_jobs_as_the_bound_user_and_follows_their_output(tmp_path: Path) -> None:
     pool = RealPool(tmp_path / "pool")
-    port = free_port()
+    port = claim_port()
     try:
         pool.up("--sim", "1xT4", "--listen", f"127.0.0.1:{port}")
         once = pool.do("token", "create", "--once").strip()

@@ -16,7 +16,7 @@ from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import NotLoggedIn, PoolNotRunning
 from gpupool.client.transport import Api
 from tests.e2e.pool_fixture import RealPool
-from tests.e2e.test_cli_pool import free_port
+from tests.support.claims import claim_port
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -46,7 +46,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def test_a_pool_behind_tls_is_reached_only_with_its_certificate_and_a_token(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
-    url = f"https://127.0.0.1:{free_port()}"
+    url = f"https://127.0.0.1:{claim_port()}"
     pool = RealPool(tmp_path / "pool")
     pool.up("--sim", "1xT4", "--listen", url.removeprefix("https://"), "--tls-cert", str(cert), "--tls-key", str(key))
     try:

@@ -15,7 +15,8 @@ import pytest
 
 from tests.e2e.pool_fixture import GPUPOOL, RealPool
 
-UID = 54321
+UID = 100_000 + os.getpid()
+"""An account of this process alone: a user's pool keeps mount points in a directory that is named after its account."""
 PROGRAM = """
 import ctypes, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -29,12 +29,15 @@ from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.host.saving import copy_rows
 from gpupool.store.database import sqlite_url
+from tests.support.claims import claim_port, claimed
 from tests.support.postgres import running_postgres, session_directory
 from tests.support.processes import die_with_owner, stop_surely
 
 SECONDS = 60.0
 LOOK_SECONDS = 0.02
 CLIENT_PORT = 8470
+NETWORKS = range(100, 220)
+"""Second numbers of the addresses 10.N.0.0 that two servers have for themselves."""
 ROLE_SECONDS = 2.0
 """For one answer: on a machine where a server gets a thirtieth of a processor, shorter ones were never answered."""
 Found = TypeVar("Found")
@@ -61,18 +64,21 @@ def impossible_here() -> str:
 
 
 class Server:
-    """One of the two: `python -m gpupool.host --standby`, started again like a supervised service."""
+    """One of the two: `python -m gpupool.host --standby`, started again like a supervised service.
 
-    def __init__(self, root: Path, number: int, database: str, port: int) -> None:
-        block = os.getpid() % 120
+    `network` is the second number of its addresses, claimed for these two.
+    """
+
+    def __init__(self, root: Path, number: int, database: str, port: int, network: int) -> None:
         self.number, self.state_dir = number, root / f"server-{number}"
-        self.space = f"gp{os.getpid()}s{number}"
-        self._links = {"p": f"10.{100 + block}.{number * 2}", "c": f"10.{100 + block}.{number * 2 + 1}"}
+        self.space = f"gp{network}s{number}"
+        self._links = {"p": f"10.{network}.{number * 2}", "c": f"10.{network}.{number * 2 + 1}"}
         self.store = f"postgresql://gpupool@{self._links['p']}.1:{port}/{database}"
         self.address = f"http://{self._links['c']}.2:{CLIENT_PORT}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def plug_in(self) -> None:
+        self.unplug()  # a run that was killed left its own
         _ip("netns", "add", self.space)
         _ip("-n", self.space, "link", "set", "lo", "up")
         for kind, network in self._links.items():
@@ -84,7 +90,9 @@ class Server:
             _ip("-n", self.space, "link", "set", theirs, "up")
 
     def unplug(self) -> None:
-        """Remove the namespace and with it both links."""
+        """Remove both links and the namespace; a process that is still in it would keep the links. Idempotent."""
+        for kind in self._links:
+            subprocess.run(["ip", "link", "delete", self._link(kind)], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "delete", self.space], capture_output=True, check=False)
 
     def _link(self, kind: str) -> str:
@@ -250,12 +258,13 @@ class Pair:
 @contextmanager
 def two_servers(directory: Path, sim: str = "4xL40S") -> Iterator[Pair]:
     """A leader, a standby and an agent of simulated cards, ready for jobs."""
-    port = _free_port()
+    port = claim_port()
     with ExitStack() as stack:
+        network = stack.enter_context(claimed("network", NETWORKS))
         base = stack.enter_context(session_directory())
         url = stack.enter_context(running_postgres(base, tcp_port=port))
         database = str(sa.make_url(url).database)
-        servers = (Server(directory, 1, database, port), Server(directory, 2, database, port))
+        servers = (Server(directory, 1, database, port, network), Server(directory, 2, database, port, network))
         for server in servers:
             stack.callback(server.unplug)
             server.plug_in()
@@ -272,12 +281,6 @@ def refusal_of(ask: Callable[[], Any]) -> GpupoolError | None:
     except GpupoolError as error:
         return error
     return None
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return int(found.getsockname()[1])
 
 
 def _environment(**more: str) -> dict[str, str]:
