@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 
 from gpupool.allocations.answering import Limit, Reader, Service
+from gpupool.allocations.coming import judged
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require
 from gpupool.wire.common import Page
@@ -34,9 +35,11 @@ def list_reservations(
 
 
 @router.post("/reservations", status_code=201, tags=["reservations"])
-def create_reservation(body: ReservationIn, allocations: Service, caller: Manager) -> ReservationOut:
+async def create_reservation(
+    request: Request, body: ReservationIn, allocations: Service, caller: Manager
+) -> ReservationOut:
     """Hold capacity for a tenant from a time on. Refused with the numbers where there is no room beside the others."""
-    return allocations.reserve(body, caller)
+    return await judged(request, lambda: allocations.reserve(body, caller))
 
 
 @router.delete("/reservations/{name}", tags=["reservations"])

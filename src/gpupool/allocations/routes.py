@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.answering import Limit, Reader, Runner, Service, Wait, until, while_connected
 from gpupool.allocations.arrays.references import topic_of
+from gpupool.allocations.coming import judged
 from gpupool.allocations.intake import with_limits
 from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.service import is_settled
@@ -47,7 +48,7 @@ async def submit(
         own = limits_of_peer(peer, run_as.uid if run_as else None)
         return allocations.submit(with_limits(body, allocations.job_limits, own), caller, run_as)
 
-    submitted = await run_in_threadpool(take_in)
+    submitted = await judged(request, take_in)
     job = submitted.first.id
     if wait_seconds and not is_settled(submitted.first):
         first = await until(request, ("job", job), wait_seconds, lambda: allocations.job(job, caller), is_settled)

@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
+from gpupool.allocations.coming import READY
 from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal
@@ -269,6 +270,7 @@ async def _come_up(
         while not await asyncio.to_thread(_all_ready, services, expected):
             await ticket.wait(60)
     readiness.agent_ready = True
+    services.store.hub.publish({READY})
     readiness.tell(
         {"ready": True, "pid": os.getpid(), "listening": [one.address for one in bound], "cards": cards.summary}
     )
