@@ -9,10 +9,6 @@ from gpupool.agent.job_state import SupervisorError
 from gpupool.base.errors import GpupoolError, PoolCopied, StillInUse
 from gpupool.host.options import Options
 from gpupool.host.state import StateDir, read_marker, remove
-from gpupool.server.schema import metadata
-from gpupool.store.database import connect
-from gpupool.store.failures import store_errors
-from gpupool.store.leadership import find_leader
 
 
 def purge(options: Options) -> int:
@@ -48,24 +44,8 @@ def _purge(state: StateDir) -> list[str]:
     ended = end_every_job(state.paths, known.pool_id)
     lines = [f"{ended} jobs ended"] if ended else []
     if known.store is not None:
+        from gpupool.host.erasing import erase  # SQLAlchemy takes longer to import than the rest of a purge
+
         assert state.instance is not None
-        lines += _erase(known.store, state.instance.nonce)
+        lines += erase(known.store, state.instance.nonce)
     return [*lines, *remove(state.paths)]
-
-
-def _erase(url: str, instance: str) -> list[str]:
-    """Drop the pool's tables from a database outside the state directory, and nothing else in it.
-
-    One that another server leads is left as it is; what is said of that.
-    """
-    engine = connect(url)
-    try:
-        with store_errors(), engine.begin() as connection:
-            found = find_leader(connection)
-            if found is not None and found.left_seconds > 0 and found.instance != instance:
-                return [f"the database is left as it is: {found.address} leads there"]
-            metadata.drop_all(connection)
-            connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version")
-        return []
-    finally:
-        engine.dispose()
