@@ -88,6 +88,17 @@ def test_a_limit_holds_is_told_and_shown_and_gives_way_when_it_is_raised(
     admin.until(f"{TENANTS}/vision", lambda t: t["status"]["held"]["gpu"] == "3")
 
 
+def test_a_limit_of_one_vendor_holds_what_is_beyond_it(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+    of_vendor = {"gpu:nvidia": limit("1")["gpu"]}
+    apply(admin, tenant("vision", None, [space(pods_path)], limits=of_vendor))
+    until_said(admin, "vision", "True")
+    for name in ("one", "two"):
+        create(admin, pods_path, name)
+    status = admin.until(f"{TENANTS}/vision", lambda t: t["status"]["waiting"] == 1)["status"]
+    assert status["held"]["gpu"] == "1"
+    assert status["inForce"]["limits"] == {"gpu:NVIDIA": {"nominal": "1", "borrowing": "0"}}
+
+
 def test_a_tree_that_does_not_add_up_is_told_and_the_last_one_holds_also_for_a_new_leader(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:

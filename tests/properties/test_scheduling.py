@@ -1,6 +1,7 @@
 """What holds for every plan, whatever the pool, the tenants and the queue."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -8,15 +9,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, WHOLE
-from gpupool.model.claim import ANYWHERE, Reason, Shape, Sharing, Within
+from gpupool.model.claim import ANYWHERE, CardSelector, Reason, Shape, Sharing, Within
 from gpupool.model.gang import Group, Role
-from gpupool.model.quota import Amount, Quota
+from gpupool.model.quota import Amount, Limit, Quota
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.fairness import budget
-from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.feasible import model_matches, vendors_of
 from gpupool.scheduling.snapshot import (
     Cards,
     CardStatus,
@@ -143,6 +144,44 @@ def test_no_tenant_is_taken_over_its_maximum(before: Snapshot) -> None:
         more = after[name].held - view.held
         assert budget(view).covers(more)
         assert view.quota.allows(after[name].held) or more.gpu_milli == 0 or more.memory_bytes == 0
+
+
+vendor_words = st.sampled_from(["nvidia", "amd"])
+vendor_limits = st.dictionaries(st.sampled_from(["gpu:NVIDIA", "gpu:AMD"]), st.sampled_from([0, 500, 1500]), min_size=1)
+
+
+@st.composite
+def mixed_vendors(draw: st.DrawFn) -> Snapshot:
+    """Cards of two vendors, tenants with limits of one or both, claims to one vendor or to any."""
+    before = draw(snapshots())
+    pool = replace(before.cards, vendors=tuple(draw(vendor_words) for _ in before.cards.models))
+    asked = tuple(_to_vendor(one, draw(st.one_of(st.none(), vendor_words))) for one in before.waiting)
+    tenants = {name: replace(view, quota=_of_vendors(draw(vendor_limits))) for name, view in before.tenants.items()}
+    return replace(before, cards=pool, waiting=asked, tenants=tenants)
+
+
+def _to_vendor(one: Waiting, vendor: str | None) -> Waiting:
+    return replace(one, shape=replace(one.shape, selector=CardSelector(vendor=vendor)))
+
+
+def _of_vendors(nominal: Mapping[str, int]) -> Quota:
+    return Quota.of({name: Limit(milli, 0) for name, milli in nominal.items()})
+
+
+@often
+@given(mixed_vendors())
+def test_no_tenant_is_taken_over_its_part_of_a_vendor(before: Snapshot) -> None:
+    plan = cycle(before, 0)
+    taken: Counter[tuple[str, str]] = Counter()
+    for placement, rows in zip(plan.placements, rows_of(before.cards, plan), strict=True):
+        waiting, shape = shape_of(before, placement.job)
+        for row, seat in zip(rows, placement.seats, strict=True):
+            vendor = vendors_of(before.cards)[before.cards.model[row]]
+            assert shape.selector.vendor in (None, vendor)
+            taken[waiting.tenant, f"gpu:{vendor.upper()}"] += seat.gpu_milli
+    for (tenant, resource), milli in taken.items():
+        limit = before.tenants[tenant].quota.limits.get(resource)
+        assert limit is None or milli <= (limit.maximum or 0)
 
 
 @often

@@ -37,6 +37,8 @@ MODELS: Mapping[str, int] = {
     "A100-80G": 80 * GIB,
     "H100": 80 * GIB,
     "H200": 140 * GIB,
+    "MI210": 64 * GIB,
+    "MI300X": 190 * GIB,
 }
 """Memory per card; round numbers, so that sentences in tests are easy to check."""
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
+from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceState, Health
 from gpupool.model.numa import host_of, numa_of, parts_of
 from gpupool.model.partition import read_pieces, read_profiles
@@ -43,10 +44,11 @@ def read_rows(connection: sa.Connection) -> Sequence[Any]:
 
 def cards_of(rows: Sequence[Any]) -> Cards:
     """The columns, in the order of the rows."""
-    models = tuple(dict.fromkeys(row.model for row in rows))
+    kinds = tuple(dict.fromkeys(_kind(row) for row in rows))
     by_node = {row.node: row for row in rows}
     names = tuple(by_node)
-    model_at, node_at = ({name: n for n, name in enumerate(seq)} for seq in (models, names))
+    kind_at = {kind: n for n, kind in enumerate(kinds)}
+    node_at = {name: n for n, name in enumerate(names)}
     numa = numa_nodes(
         [numa_of(row.node_facts) for row in by_node.values()],
         [(node_at[row.node], row.facts.get("numa_node")) for row in rows],
@@ -58,10 +60,11 @@ def cards_of(rows: Sequence[Any]) -> Cards:
 
     return Cards(
         uuids=tuple(row.uuid for row in rows),
-        models=models,
+        models=tuple(model for model, _ in kinds),
+        vendors=tuple(vendor for _, vendor in kinds),
         nodes=names,
         node_labels=tuple(row.labels for row in by_node.values()),
-        model=column(lambda row: model_at[row.model]),
+        model=column(lambda row: kind_at[_kind(row)]),
         node=column(lambda row: node_at[row.node]),
         status=column(lambda row: CARD_STATUS.index(card_status(row.state, row.health))),
         memory_bytes=column(lambda row: row.memory_bytes),
@@ -73,6 +76,11 @@ def cards_of(rows: Sequence[Any]) -> Cards:
         links={n: found for n, row in enumerate(by_node.values()) if (found := read_topology(row.topology)).devices},
         cuts={n: cut_of(row) for n, row in enumerate(rows) if row.facts.get("partitioned")},
     )
+
+
+def _kind(row: Any) -> tuple[str, str]:
+    """Model and vendor; agents of clusters and of 0.1.0 tell no vendor."""
+    return row.model, row.facts.get("vendor") or vendor_of(row.model)
 
 
 def cut_of(row: Any) -> Cut:

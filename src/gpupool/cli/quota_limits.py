@@ -7,6 +7,7 @@ from typing import Any
 
 from gpupool.base.errors import BadFraction, BadOption
 from gpupool.base.units import WHOLE, parse_memory
+from gpupool.model.catalogue import VENDORS, find_vendor
 
 NO_LIMIT = "none"
 OPTIONS = (
@@ -36,7 +37,9 @@ def add_branch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parent", metavar="COHORT", help="the cohort it is in; `none`: right below the pool")
     model = "guaranteed cards of one model, M=N, or M=N+B to borrow B more; M=none for no limit (repeat)"
     parser.add_argument("--model", dest="models", action="append", metavar="M=N", help=model)
-    nodes = "guaranteed whole nodes, N or M=N for nodes of one card model; nobody else breaks them (repeat)"
+    vendor = "guaranteed cards of one vendor, V=N, or V=N+B to borrow B more; V=none for no limit (repeat)"
+    parser.add_argument("--vendor", dest="vendors", action="append", metavar="V=N", help=vendor)
+    nodes = "guaranteed whole nodes, N or M=N for nodes of one card model or vendor; nobody else breaks them (repeat)"
     parser.add_argument("--nodes", action="append", metavar="N", help=nodes)
     islands = "guaranteed whole NVLink domains, N or M=N (repeat)"
     parser.add_argument("--nvlink-domains", action="append", metavar="N", help=islands)
@@ -59,12 +62,13 @@ def changed(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any
 
 
 def branch_changes(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Weight, parent and the limits of models and cells, where they were given."""
+    """Weight, parent and the limits of models, vendors and cells, where they were given."""
     weight, parent = getattr(options, "weight", None), getattr(options, "parent", None)
     found: dict[str, Any] = {} if weight is None else {"weight_milli": read_weight(weight)}
     if parent is not None:
         found["cohort"] = None if parent.lower() == NO_LIMIT else parent
     limits = [read_model(text) for text in getattr(options, "models", None) or ()]
+    limits += [read_vendor(text) for text in getattr(options, "vendors", None) or ()]
     for dest, kind in _CELLS:
         limits += [read_cells(kind, text) for text in getattr(options, dest, None) or ()]
     if limits:
@@ -118,12 +122,32 @@ def read_model(text: str) -> dict[str, Any]:
     >>> read_model("H200=4+2")
     {'resource': 'gpu:H200', 'nominal': 4000, 'borrowing': 2000, 'lending': None}
     """
-    model, equals, size = text.partition("=")
-    if not (model and equals and size):
-        raise BadOption(f"--model {text}: say how many cards of it", hint="write it like --model H200=4")
+    limit = _of_cards("--model", "H200", text)
+    if (vendor := find_vendor(limit["resource"].partition(":")[2])) is not None:
+        raise BadOption(f"--model {text}: {vendor} is a vendor, not a model", hint=f"write it like --vendor {vendor}=4")
+    return limit
+
+
+def read_vendor(text: str) -> dict[str, Any]:
+    """A limit of the cards of one vendor.
+
+    >>> read_vendor("amd=4")
+    {'resource': 'gpu:AMD', 'nominal': 4000, 'borrowing': 0, 'lending': None}
+    """
+    limit = _of_cards("--vendor", "amd", text)
+    if find_vendor(limit["resource"].partition(":")[2]) is None:
+        raise BadOption(f"--vendor {text}: got no known vendor, expected one of {', '.join(sorted(VENDORS))}")
+    return limit
+
+
+def _of_cards(flag: str, example: str, text: str) -> dict[str, Any]:
+    """`NAME=N`, `NAME=N+B` or `NAME=none`, of the model or vendor NAME."""
+    name, equals, size = text.partition("=")
+    if not (name and equals and size):
+        raise BadOption(f"{flag} {text}: say how many cards of it", hint=f"write it like {flag} {example}=4")
     nominal, plus, more = size.partition("+")
     borrowing = read_limit("milli", more) if plus else 0
-    return _limit(f"gpu:{model.upper()}", read_limit("milli", nominal), borrowing, None)
+    return _limit(f"gpu:{name.upper()}", read_limit("milli", nominal), borrowing, None)
 
 
 def read_cells(kind: str, text: str) -> dict[str, Any]:

@@ -93,9 +93,9 @@ def tenant() -> Schema:
             "type": "object",
             "maxProperties": 64,
             "additionalProperties": limit,
-            "description": 'by resource: gpu and gpu:MODEL in cards ("2.5"), memory in bytes, node and nvlink in whole'
-            " ones; nominal is guaranteed, borrowing how far over it and lending how much of it others may use"
-            " meanwhile, both without end where they are left out",
+            "description": 'by resource: gpu, gpu:MODEL and gpu:VENDOR in cards ("2.5"), memory in bytes, node and'
+            " nvlink in whole ones; nominal is guaranteed, borrowing how far over it and lending how much of it others"
+            " may use meanwhile, both without end where they are left out",
         },
     }
     spec = record(parts)

@@ -76,7 +76,7 @@ def _resource(word: str) -> Resource:
     if kind not in (GPU, *CELLS) and word != MEMORY:
         raise BadOption(
             f"{word[:63]!r} is nothing that is limited",
-            hint="gpu and memory are; gpu:H200 is one card model, node and nvlink are whole cells",
+            hint="gpu and memory are; gpu:H200 is one card model, gpu:AMD one vendor, node and nvlink are whole cells",
         )
     return f"{kind}:{model.upper()}" if model else kind
 

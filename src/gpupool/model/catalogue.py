@@ -158,6 +158,14 @@ _TABLE = (
 
 CATALOGUE: Mapping[str, CardModel] = MappingProxyType({card.name: card for card in _TABLE})
 
+#: Vendors in the words of agents, dialects and limits. A limit that names one of them never means a model.
+VENDORS = frozenset(
+    {
+        "nvidia", "amd", "intel", "ascend", "aws-neuron", "biren", "cambricon", "enflame", "google", "habana", "hygon",
+        "iluvatar", "kunlunxin", "metax", "mthreads", "vastai",
+    }
+)  # fmt: skip
+
 _MAKERS = frozenset({"nvidia", "tesla", "geforce", "amd", "instinct", "intel", "r", "tm", "corporation"})
 
 
@@ -182,6 +190,15 @@ def vendor_of(model: str) -> str:
     """
     known = CATALOGUE.get(model)
     return known.vendor if known else ""
+
+
+def find_vendor(name: str) -> str | None:
+    """The vendor of that name, whatever its case; None where it names none.
+
+    >>> find_vendor("AMD"), find_vendor("H200")
+    ('amd', None)
+    """
+    return name.lower() if name.lower() in VENDORS else None
 
 
 def find_model(name: str, known: Iterable[str]) -> str | None:

@@ -1,8 +1,8 @@
 """How much a tenant may hold: a guaranteed part, how far over it, and what others may use of the guaranteed part.
 
-What is counted is a resource: compute and memory over all cards, compute on the cards of one model, and whole cells
-(nodes, NVLink domains). A resource is a word (`gpu`, `memory`, `gpu:H200`, `node`, `nvlink:H100`), the same in tables,
-on the wire and in text.
+What is counted is a resource: compute and memory over all cards, compute on the cards of one model or vendor, and
+whole cells (nodes, NVLink domains). A resource is a word (`gpu`, `memory`, `gpu:H200`, `gpu:AMD`, `node`,
+`nvlink:H100`), the same in tables, on the wire and in text. `catalogue.VENDORS` says which names are vendors.
 """
 
 from __future__ import annotations

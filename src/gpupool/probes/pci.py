@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpupool.model.catalogue import canonical_model
 
-_VENDORS = {0x10DE: "nvidia", 0x1002: "amd", 0x8086: "intel"}
+VENDORS = {0x10DE: "nvidia", 0x1002: "amd", 0x8086: "intel"}
 # PCI class codes: 03 display controller (00 VGA, 02 3D, 80 other), 12 00 processing accelerator.
 _CLASSES = (0x0300, 0x0302, 0x0380, 0x1200)
 _DRIVERS = {"nvidia": ("nvidia",), "amd": ("amdgpu",), "intel": ("xe", "i915")}
@@ -53,13 +53,13 @@ def scan_pci(sys_root: Path = Path("/sys")) -> tuple[PciCard, ...]:
 
 def _card(entry: Path) -> PciCard | None:
     vendor, device, kind = (_number(entry / name) for name in ("vendor", "device", "class"))
-    if vendor not in _VENDORS or device is None or kind is None or kind >> 8 not in _CLASSES:
+    if vendor not in VENDORS or device is None or kind is None or kind >> 8 not in _CLASSES:
         return None
     pci_id = f"{vendor:04x}:{device:04x}"
     node, group = _number(entry / "numa_node"), _link(entry / "iommu_group")
     return PciCard(
         address=entry.name,
-        vendor=_VENDORS[vendor],
+        vendor=VENDORS[vendor],
         pci_id=pci_id,
         model=_model(pci_id),
         driver=_link(entry / "driver"),

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpupool.model.quota import CELLS, NODE, Resource, parts
 from gpupool.model.topology import LinkKind
-from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.quota_node import Node
 from gpupool.scheduling.quota_tree import Tree
@@ -151,11 +151,11 @@ class Cells:
 
 
 def cell_of_row(resource: Resource, cards: Cards) -> Ints:
-    """Per card the number of its cell, -1 for cards in none; a cell of a model has only cards of it."""
-    kind, model = parts(resource)
+    """Per card the number of its cell, -1 for cards in none; a cell of a model or vendor has only cards of it."""
+    kind, named = parts(resource)
     cells = cards.node.copy() if kind == NODE else _islands(cards)
-    if model is not None:
-        other = np.array([not model_matches(model, name) for name in cards.models], dtype=np.bool_)[cards.model]
+    if named is not None:
+        other = np.array([not one.is_of(named) for one in kinds_of(cards)], dtype=np.bool_)[cards.model]
         cells[np.isin(cells, cells[other])] = -1
     return cells
 

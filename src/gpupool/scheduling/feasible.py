@@ -8,12 +8,13 @@ again only on nodes where something was taken or given back.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
-from gpupool.model.catalogue import vendor_of
+from gpupool.model.catalogue import find_vendor, vendor_of
 from gpupool.model.claim import Reason, Shape
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.kernel import Kernel
@@ -67,6 +68,22 @@ def model_matches(asked: str, model: str) -> bool:
     """
     model = model.lower()
     return any(model == name or model.startswith(name + "-") for name in asked.lower().split("|"))
+
+
+class Kind(NamedTuple):
+    """What limits tell cards apart by."""
+
+    model: str
+    vendor: str
+
+    def is_of(self, named: str) -> bool:
+        """Whether such a card is of the vendor or the model that a limit names.
+
+        >>> Kind("MI300X", "amd").is_of("AMD"), Kind("A100-40G", "nvidia").is_of("A100"), Kind("AMD-X", "").is_of("AMD")
+        (True, True, False)
+        """
+        meant = find_vendor(named)
+        return model_matches(named, self.model) if meant is None else self.vendor == meant
 
 
 class Fit:
@@ -261,6 +278,11 @@ def _of_kind(shape: Shape, free: Free) -> Codes:
 def vendors_of(cards: Cards) -> tuple[str, ...]:
     """The vendor of each of `cards.models`."""
     return cards.vendors or tuple(vendor_of(model) for model in cards.models)
+
+
+def kinds_of(cards: Cards) -> tuple[Kind, ...]:
+    """Each of `cards.models` with its vendor."""
+    return tuple(Kind(*kind) for kind in zip(cards.models, vendors_of(cards), strict=True))
 
 
 def _publishing(shape: Shape, free: Free) -> Bools:

@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache
 
 from gpupool.model.claim import Shape
 from gpupool.model.quota import GPU, MEMORY, Amount, Branch, Limit, Resource, lineage, parts
-from gpupool.scheduling.feasible import model_matches
+from gpupool.scheduling.feasible import Kind
 from gpupool.scheduling.pool_size import PoolSize
 from gpupool.scheduling.quota_node import Node, Use, is_counted
 from gpupool.scheduling.snapshot import TenantView
@@ -144,18 +145,18 @@ class Tree:
         return None
 
     def ask(self, shape: Shape, least: Amount) -> Use:
-        """What a claim of that shape takes at least: of a model's part when every card for it is of that model."""
+        """What a claim of that shape takes at least: of a model's or vendor's part when all its cards are of that."""
         milli = least.gpu_milli
         if not self.models:
             return {GPU: milli, MEMORY: least.memory_bytes}
         kinds = self.size.matching(shape.model, shape.selector.vendor)
-        named = {r: milli for r in self.models if kinds and all(_is_of(r, model) for model in kinds)}
+        named = {r: milli for r in self.models if kinds and all(_is_of(r, kind) for kind in kinds)}
         return {GPU: milli, MEMORY: least.memory_bytes, **named}
 
-    def seats(self, models: Iterable[str], milli: int, size: int) -> Use:
-        """What seats on cards of these models take, each `milli`; `size` bytes in all."""
-        cards = list(models)
-        named = {r: milli * sum(_is_of(r, model) for model in cards) for r in self.models}
+    def seats(self, kinds: Iterable[Kind], milli: int, size: int) -> Use:
+        """What seats on such cards take, each `milli`; `size` bytes in all."""
+        cards = list(kinds)
+        named = {r: milli * sum(_is_of(r, kind) for kind in cards) for r in self.models}
         return {GPU: milli * len(cards), MEMORY: size, **named}
 
     def narrowed(self, tenant: str, shape: Shape) -> Shape | None:
@@ -164,10 +165,14 @@ class Tree:
             return shape
         kinds = self.size.matching(shape.model, shape.selector.vendor)
         milli = shape.held_milli * shape.count
-        open_ = [kind for kind in kinds if self.covers(tenant, {r: milli for r in self.models if _is_of(r, kind)})]
-        if len(open_) == len(kinds):
+        full = {kind.model for kind in kinds if not self._has_room(tenant, kind, milli)}
+        if not full:
             return shape
+        open_ = dict.fromkeys(kind.model for kind in kinds if kind.model not in full)
         return replace(shape, model="|".join(open_)) if open_ else None
+
+    def _has_room(self, tenant: str, kind: Kind, milli: int) -> bool:
+        return self.covers(tenant, {r: milli for r in self.models if _is_of(r, kind)})
 
     def cap(self, node: Node, resource: Resource) -> int:
         """What the node guarantees to those who have no nearer one: less what is firm beyond the parts beneath it."""
@@ -287,5 +292,6 @@ def _exhausted(node: Node, resource: Resource, more: int, own: int) -> Exhausted
     return Exhausted(node, resource, held, limit.maximum or 0, kept, more)
 
 
-def _is_of(resource: Resource, model: str) -> bool:
-    return model_matches(parts(resource)[1] or "", model)
+@cache
+def _is_of(resource: Resource, kind: Kind) -> bool:
+    return kind.is_of(parts(resource)[1] or "")

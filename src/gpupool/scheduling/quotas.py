@@ -22,6 +22,7 @@ from gpupool.scheduling import wording, wording_reach
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
+from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_node import Use
@@ -102,7 +103,7 @@ class Quotas:
 
     @property
     def by_model(self) -> bool:
-        """Whether any quota is of cards of one model."""
+        """Whether any quota is of cards of one model or vendor."""
         return bool(self.tree.models)
 
     def met(self) -> list[Tree]:
@@ -230,8 +231,9 @@ class Quotas:
 
     def take(self, tenant: str, rows: Ints, milli: int, sizes: Ints | Sequence[int]) -> None:
         """The tenant holds seats of so many milli on these cards."""
-        models = [self.cards.models[m] for m in self.cards.model[rows].tolist()]
-        use = self.tree.seats(models, milli, int(np.sum(sizes)))
+        known = kinds_of(self.cards)
+        kinds = [known[at] for at in self.cards.model[rows].tolist()]
+        use = self.tree.seats(kinds, milli, int(np.sum(sizes)))
         for tree in (self.tree, *self.met()):
             tree.take(tenant, use, firm=self.firm)
         self.cells.take(tenant, rows)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from gpupool.model.quota import Resource
 from gpupool.scheduling.fairness import Standing, standing
+from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.quota_node import Node, Use
 from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import Cards, Running
@@ -80,8 +81,9 @@ def used(job: Running, tree: Tree, cards: Cards) -> dict[Resource, int]:
 def used_by(seats: Iterable[tuple[int, int, int]], tree: Tree, cards: Cards) -> dict[Resource, int]:
     """The same of seats: the row of each one's card, its milli-devices and its bytes."""
     found: dict[Resource, int] = defaultdict(int)
+    kinds = kinds_of(cards)
     for row, milli, size in seats:
-        for resource, amount in tree.seats([cards.models[cards.model[row]]], milli, size).items():
+        for resource, amount in tree.seats([kinds[cards.model[row]]], milli, size).items():
             found[resource] += amount
     return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpupool.model.quota import Amount
+from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.numa_nodes import NumaNodes
 from gpupool.scheduling.snapshot import Bools, Cards, Hosts, Ints, Level, Running, Snapshot
 from gpupool.simulation.trace import Node
@@ -93,12 +94,13 @@ def _cut_numa(numa: NumaNodes, keep: Bools, rows: Bools) -> NumaNodes:
 
 
 def _joined(left: Cards, more: Cards) -> Cards:
-    models = tuple(dict.fromkeys([*left.models, *more.models]))
-    model = np.array([models.index(name) for name in more.models], dtype=np.int64)[more.model]
+    kinds = tuple(dict.fromkeys([*kinds_of(left), *kinds_of(more)]))
+    model = np.array([kinds.index(kind) for kind in kinds_of(more)], dtype=np.int64)[more.model]
     return replace(
         left,
         uuids=left.uuids + more.uuids,
-        models=models,
+        models=tuple(kind.model for kind in kinds),
+        vendors=tuple(kind.vendor for kind in kinds),
         nodes=left.nodes + more.nodes,
         node_labels=left.node_labels + more.node_labels,
         model=_both(left.model, model),

@@ -125,7 +125,7 @@ def _checked(wanted: list[LimitIn]) -> list[dict[str, Any]]:
         if kind not in (GPU, *CELLS) or limit.resource == GPU:
             raise BadOption(
                 f"{limit.resource!r} is nothing that is counted apart",
-                hint="a card model is gpu:H200, whole nodes are node or node:H200, NVLink domains nvlink",
+                hint="a model is gpu:H200, a vendor gpu:AMD, whole nodes are node or node:H200, NVLink domains nvlink",
             )
         name = f"{kind}:{model.upper()}" if model else kind
         if name in found:

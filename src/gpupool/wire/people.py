@@ -12,7 +12,9 @@ RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape",
 
 
 class LimitIn(Wire):
-    """Of a card model (`gpu:H200`, in milli-devices), of whole nodes (`node`, `node:H200`) or NVLink domains."""
+    """Of a card model or vendor (`gpu:H200`, `gpu:AMD`, in milli-devices), whole nodes (`node`, `node:H200`) or NVLink
+    domains.
+    """
 
     resource: str = Field(max_length=80)
     nominal: int = Field(ge=0, le=BIG)

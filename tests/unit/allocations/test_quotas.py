@@ -34,6 +34,16 @@ def test_a_limit_of_one_model_holds_back_what_is_beyond_it(house: House) -> None
     assert said == f"tenant default holds 1.00 of its maximum 1.00 {model}; this claim needs 0.50 more"
 
 
+def test_a_limit_of_one_vendor_holds_back_what_is_beyond_it(house: House) -> None:
+    limit = LimitIn(resource="gpu:nvidia", nominal=1000, borrowing=0)
+    house.tenancy.put_quota(house.admin, "default", QuotaIn(others=[limit]))
+    house.submit(1000, 8)
+    second = house.submit(500, 8)
+    house.allocations.placer.run_once()
+    said = house.allocations.placer.planner.why(second.id)
+    assert said == "tenant default holds 1.00 of its maximum 1.00 NVIDIA; this claim needs 0.50 more"
+
+
 def test_the_tree_says_what_is_held_borrowed_and_lent_and_what_is_due(house: House) -> None:
     house.tenancy.cohorts.put("lab", QuotaIn(nominal_milli=2000))
     house.tenancy.put_quota(house.admin, "default", QuotaIn(nominal_milli=500, borrowing_milli=None, cohort="lab"))

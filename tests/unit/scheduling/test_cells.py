@@ -94,6 +94,11 @@ def test_a_cell_of_a_model_has_only_cards_of_it() -> None:
     assert cell_of_row("node:H200", pool).tolist() == [0, 0, -1, -1]
 
 
+def test_a_cell_of_a_vendor_has_only_cards_of_it() -> None:
+    pool = cards("1x2xH200+1x2xMI300X+1x2xL40S")
+    assert cell_of_row("node:NVIDIA", pool).tolist() == [0, 0, -1, -1, 2, 2]
+
+
 def test_nvlink_domains_are_cells_of_more_than_one_card() -> None:
     from dataclasses import replace
 

@@ -1,9 +1,15 @@
 from dataclasses import replace
 
+from gpupool.dialects.vendors import MAKERS
+from gpupool.model.catalogue import CATALOGUE, VENDORS
+from gpupool.model.claim import CardSelector
 from gpupool.model.quota import GPU, MEMORY, Amount, Limit
+from gpupool.probes import pci
+from gpupool.scheduling.feasible import Kind, model_matches
+from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_tree import Tree
 from tests.support.quota_builders import cohort, gpus, member, tree
-from tests.support.scheduling_builders import whole
+from tests.support.scheduling_builders import cards, whole
 
 
 def test_a_tenant_without_limits_may_take_everything_and_borrows_nothing() -> None:
@@ -94,7 +100,7 @@ def test_a_claim_to_a_model_counts_for_that_models_limit() -> None:
 def test_a_claim_to_any_card_is_kept_to_the_models_of_which_there_is_more_to_have() -> None:
     found = tree("4xH200+4xL40S", nlp=member(H200=(2, 0)))
     assert found.narrowed("nlp", whole(2)) == whole(2)
-    found.take("nlp", found.seats(["H200"], 1000, 0))
+    found.take("nlp", found.seats([Kind("H200", "nvidia")], 1000, 0))
     assert found.narrowed("nlp", whole(2)) == whole(2, "L40S")
     assert found.narrowed("nlp", whole(2, "H200")) is None
 
@@ -119,3 +125,51 @@ def test_who_holds_too_much_may_take_nothing_more_and_keeps_what_it_has() -> Non
     assert found.room("nlp", GPU) == 0
     assert not found.covers("nlp", gpus(0.001))
     assert found.covers("nlp", gpus(0))
+
+
+def test_a_claim_to_a_model_counts_for_the_limit_of_its_vendor() -> None:
+    found = tree("4xH200+4xMI300X", nlp=member(AMD=(2, 0)))
+    use = found.ask(whole(3, "mi300x"), Amount(3000, 0))
+    assert use["gpu:AMD"] == 3000
+    assert not found.covers("nlp", use)
+    assert found.covers("nlp", found.ask(whole(3, "H200"), Amount(3000, 0)))
+
+
+def test_a_claim_to_a_vendor_counts_for_the_limit_of_that_vendor() -> None:
+    found = tree("4xH200+2xMI300X+2xMI210", nlp=member(AMD=(3, 0)))
+    asked = replace(whole(4), selector=CardSelector(vendor="amd"))
+    assert found.ask(asked, Amount(4000, 0))["gpu:AMD"] == 4000
+    assert "gpu:AMD" not in {r for r, amount in found.ask(whole(4), Amount(4000, 0)).items() if amount}
+
+
+def test_seats_count_for_the_limits_of_their_model_and_of_its_vendor() -> None:
+    found = tree("4xH200+4xMI300X", nlp=member(AMD=2, MI300X=1, NVIDIA=1))
+    use = found.seats([Kind("MI300X", "amd"), Kind("H200", "nvidia")], 500, 0)
+    assert use == {GPU: 1000, MEMORY: 0, "gpu:AMD": 500, "gpu:MI300X": 500, "gpu:NVIDIA": 500}
+
+
+def test_a_claim_to_any_card_is_kept_to_the_vendors_of_which_there_is_more_to_have() -> None:
+    found = tree("4xH200+4xMI300X", nlp=member(NVIDIA=(2, 0)))
+    found.take("nlp", found.seats([Kind("H200", "nvidia")], 1000, 0))
+    assert found.narrowed("nlp", whole(2)) == whole(2, "MI300X")
+    assert found.narrowed("nlp", whole(2, "H200")) is None
+
+
+def test_a_model_of_two_vendors_is_left_out_where_one_of_them_has_no_more() -> None:
+    pool = replace(cards("4xH200+4xMI300X"), models=("UNKNOWN", "UNKNOWN"), vendors=("nvidia", "amd"))
+    found = Tree({"nlp": member(AMD=(1, 0))}, {}, pool_size(pool))
+    assert found.size.of("gpu:AMD") == found.size.of("gpu:NVIDIA") == 4000
+    assert found.narrowed("nlp", whole(2)) is None
+    asked = replace(whole(2), selector=CardSelector(vendor="nvidia"))
+    assert found.narrowed("nlp", asked) == asked
+
+
+def test_a_name_of_a_vendor_never_means_a_model() -> None:
+    for vendor in VENDORS:
+        assert not [model for model in CATALOGUE if model_matches(vendor, model)]
+        assert not Kind(vendor.upper(), "").is_of(vendor)
+
+
+def test_every_vendor_that_a_request_or_an_agent_names_can_be_limited() -> None:
+    named = {maker.name for maker in MAKERS} | {card.vendor for card in CATALOGUE.values()} | set(pci.VENDORS.values())
+    assert named <= VENDORS
