@@ -27,6 +27,8 @@ from gpupool.base.silence import ROUND_SECONDS, Beat, Pulse, Silence, enter
 PATIENCE_SECONDS: Final = 60.0
 #: Seconds that a body has to run for its earlier failures to be over.
 STEADY_SECONDS: Final = 10.0
+#: Seconds between two beats of an event loop.
+LOOP_SECONDS: Final = 1.0
 #: Errors that a fresh process would meet as well.
 _OUTSIDE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
@@ -254,6 +256,34 @@ async def supervised_task(name: str, body: Callable[[], Awaitable[None]], *, kno
     finally:
         known.pulse.discard(beat)
         known.discard(record)
+
+
+async def watched_task(name: str, body: Callable[[], Awaitable[None]], *, known: Register = register) -> None:
+    """A coroutine of a task group: what it raises ends the group, only that it hangs is found here.
+
+    To be made a task of its own: two tasks that share a beat would end each other's rounds.
+    """
+    record, beat = Record(name, time.monotonic), Beat(name, known.pulse)
+    enter(beat)
+    known.add(record)
+    known.pulse.add(beat)
+    try:
+        await body()
+    finally:
+        known.pulse.discard(beat)
+        known.discard(record)
+
+
+async def beating_loop(*, known: Register = register) -> None:
+    """Until it is cancelled, find an event loop that is held up: every task of it hangs then."""
+    beat = Beat("event-loop", known.pulse)
+    known.pulse.add(beat)
+    try:
+        while True:
+            with beat.busy(ROUND_SECONDS):
+                await asyncio.sleep(LOOP_SECONDS * known.pulse.scale)
+    finally:
+        known.pulse.discard(beat)
 
 
 @contextmanager

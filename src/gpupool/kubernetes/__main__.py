@@ -30,7 +30,8 @@ from typing import Any
 from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import GpupoolError, Unavailable
-from gpupool.base.supervised import register
+from gpupool.base.silence import scale_from
+from gpupool.base.supervised import beating_loop, register
 from gpupool.client.transport import Api
 from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
@@ -145,8 +146,10 @@ async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str])
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
+    beating = asyncio.ensure_future(beating_loop())
     with contextlib.suppress(asyncio.CancelledError):
         await task
+    beating.cancel()
     return 0
 
 
@@ -244,4 +247,5 @@ async def _lead(controller: Controller, health: Health) -> None:
 
 if __name__ == "__main__":
     register.end_process = begin_anew
+    register.pulse.scale = scale_from(os.environ)
     sys.exit(main(sys.argv[1:], os.environ))

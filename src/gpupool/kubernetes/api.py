@@ -26,6 +26,8 @@ APPLY = "application/apply-patch+yaml"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """An answer without what the object says, where that is known anyway."""
 ANSWER_SECONDS = 30.0
+ROUND_SECONDS = 10 * ANSWER_SECONDS
+"""What a task's round may take that asks several times in a row, each answer at the last moment."""
 WATCH_SECONDS = 300
 """A watch is asked to end after that long and begun again, so that a connection that died silently is noticed."""
 PAGE = 500

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from gpupool.base.errors import GpupoolError
+from gpupool.base.silence import ROUND_SECONDS, busy
 from gpupool.base.supervised import SupervisedThread
 from gpupool.model.device import Device, DeviceUsage, Health
 from gpupool.probes.contract import HealthEvent, Machine, Probe
@@ -62,7 +63,8 @@ class CardHealth:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                self._note(self._now(self._probe.wait_events(LOOK_SECONDS)))
+                with busy(LOOK_SECONDS + ROUND_SECONDS):
+                    self._note(self._now(self._probe.wait_events(LOOK_SECONDS)))
             except (GpupoolError, OSError) as error:
                 if not self._closing.is_set():
                     log.warning("the health of the cards is unknown for now: %s", error)

@@ -16,8 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
+from gpupool.base.silence import busy
+from gpupool.base.supervised import watched_task
 from gpupool.kubernetes import fitting, gangs, ledger, names, placing, restoring, turned
-from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.api import ROUND_SECONDS, KubeApi, Pause
 from gpupool.kubernetes.capacity_writing import Capacities
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.events import Events
@@ -139,16 +141,21 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 for watch in self._watches():
                     tasks.create_task(watch)
-                tasks.create_task(self._rounds())
                 tasks.create_task(self._releases.run())
-                tasks.create_task(self.reasons.run())
-                tasks.create_task(self.events.run())
                 tasks.create_task(self._lookups.run())
-                tasks.create_task(self._tenant_status.run())
-                tasks.create_task(self._reservation_status.run())
-                tasks.create_task(self._settings_status.run())
+                for name, body in self._bodies():
+                    tasks.create_task(watched_task(name, body))
         except* Away:
             log.info("the API server was away: everything is read anew")
+
+    def _bodies(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """What has rounds, each of which is bounded."""
+        yield "rounds", self._rounds
+        yield "reasons", self.reasons.run
+        yield "events", self.events.run
+        yield "tenant-status", self._tenant_status.run
+        yield "reservation-status", self._reservation_status.run
+        yield "settings-status", self._settings_status.run
 
     def _watches(self) -> Iterator[Coroutine[Any, Any, None]]:
         for path, note, synced in (
@@ -181,7 +188,8 @@ class Controller:
                 self._later.cancel()
                 self._later = None
             try:
-                more = await self.round()
+                with busy(ROUND_SECONDS):
+                    more = await self.round()
                 self._pace.wrote()
                 pause.reset()
             except GpupoolError as error:

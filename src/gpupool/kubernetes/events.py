@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
 from gpupool.kubernetes import names
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.counts import Counts
@@ -155,7 +156,8 @@ class Events:
                     continue
                 left -= 1
                 _, event = self._due.popitem(last=False)
-                await self._write(event)
+                with busy():
+                    await self._write(event)
 
     async def _write(self, event: Event) -> None:
         known = self._told.pop(event.called, 0)

@@ -17,9 +17,11 @@ from datetime import datetime
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
+from gpupool.base.supervised import watched_task
 from gpupool.client.messages import path_segment
 from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.api import ROUND_SECONDS, KubeApi, Pause
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.journal import read_page
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
@@ -67,7 +69,7 @@ class Meter:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep(self._api, ledger.NODES, self._note, self._note_listed))
-            tasks.create_task(self._rounds())
+            tasks.create_task(watched_task("statements", self._rounds))
 
     def _note(self, found: dict[str, Any], gone: bool) -> None:
         node, born_ns = GpuNode.from_json(found), _born_ns(found)
@@ -110,9 +112,10 @@ class Meter:
         for name in sorted({*due, *pages}):
             try:
                 kept = pages.get(name, [])
-                state = known.get(name) or await self._left(name, kept)
-                if state is not None:
-                    await self._settle(*state, kept)
+                with busy((1 + len(kept)) * ROUND_SECONDS):
+                    state = known.get(name) or await self._left(name, kept)
+                    if state is not None:
+                        await self._settle(*state, kept)
             except GpupoolError as error:
                 log.warning("what is held on %s is not in the books yet: %s", name, error)
                 failed.add(name)

@@ -20,6 +20,8 @@ from typing import Any
 
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import ApiRefused, CardNotReady, GpupoolError
+from gpupool.base.silence import busy
+from gpupool.base.supervised import supervised_step, watched_task
 from gpupool.kubernetes import cdi, ledger
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.card_health import CardHealth
@@ -90,12 +92,16 @@ class NodeAgent:
             place.mkdir(parents=True, exist_ok=True)
         self._places.state.chmod(0o700)  # in a container its usage page is anybody's; on the host, nobody's but ours
         self._offer()
-        await asyncio.to_thread(self._preparing.take_up)
+        await asyncio.to_thread(self._take_up)
         self._health.start()
         try:
             await self._work()
         finally:
             await asyncio.to_thread(self._health.close)
+
+    def _take_up(self) -> None:
+        with supervised_step("agent-start"):
+            self._preparing.take_up()
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -106,7 +112,7 @@ class NodeAgent:
             tasks.create_task(keep(self._api, ledger.NODES, *noted, query=mine, begins=self._forget_told))
             here = {"fieldSelector": f"spec.nodeName={self._node}"}
             tasks.create_task(keep(self._api, "/api/v1/pods", self._note_pod, self._wake.set, query=here))
-            tasks.create_task(self._reports())
+            tasks.create_task(watched_task("agent-reports", self._reports))
 
     # --- what the ledger says -----------------------------------------------------------------
 
@@ -172,10 +178,14 @@ class NodeAgent:
     def _ready(self, slot: str) -> str:
         """Make the slot's container ready; empty, or why it has to wait. Twice is once."""
         try:
-            with self._one:
+            with supervised_step("agent-ready"), self._one:
                 self._bind(slot)
         except GpupoolError as error:
             return f"{error.code}: {error.message}"
+        except OSError as error:  # the note of what is prepared, or a file of it, is not on disk
+            return (
+                f"{CardNotReady.code}: what the container needs cannot be written: {error.strerror}; it is tried again"
+            )
         return ""
 
     def _bind(self, slot: str) -> None:
@@ -209,6 +219,10 @@ class NodeAgent:
 
     def seen(self) -> Seen:
         """Cards and who has them now, for metrics; blocks for as long as the driver does. From any thread."""
+        with supervised_step("agent-metrics"):
+            return self._seen()
+
+    def _seen(self) -> Seen:
         cards = {card.uuid: card for card in self._health.cards()}
         bound = [entry for entry in self._ledger.entries if entry.uid in self._pods]
         counted = [(entry, self._preparing.usage(entry)) for entry in bound]
@@ -234,7 +248,7 @@ class NodeAgent:
                 log.warning("the report is sent later: %s", error)
             if time.monotonic() - swept > SWEEP_SECONDS:
                 swept = time.monotonic()
-                await asyncio.to_thread(cdi.sweep, self._places.cdi, time.time() - SWEEP_SECONDS)
+                await asyncio.to_thread(self._sweep)
             await self._next(busy=over or self._told is None)
 
     async def _next(self, *, busy: bool) -> None:
@@ -246,9 +260,13 @@ class NodeAgent:
             return
         await asyncio.sleep(max(QUIET_SECONDS, self._pace.rest()))
 
+    def _sweep(self) -> None:
+        with busy():
+            cdi.sweep(self._places.cdi, time.time() - SWEEP_SECONDS)
+
     def _give_back(self) -> bool:
         """Undo what nobody needs any more; whether something is left that still runs."""
-        with self._one:
+        with busy(), self._one:
             try:
                 self._copy()
             except CardNotReady as error:
@@ -271,7 +289,8 @@ class NodeAgent:
         if status == self._told:
             return
         try:
-            await self._api.patch(f"{ledger.NODES}/{self._node}/status", {"status": status})
+            with busy():
+                await self._api.patch(f"{ledger.NODES}/{self._node}/status", {"status": status})
         except ApiRefused as error:
             if not error.gone:
                 raise
@@ -282,7 +301,7 @@ class NodeAgent:
             self._pace.wrote()
 
     def _status(self) -> dict[str, Any]:
-        with self._one:
+        with busy(), self._one:
             record = self._preparing.on_record()
             spent = self._spending.so_far(record)
             used = [

@@ -16,8 +16,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
+from gpupool.base.supervised import watched_task
 from gpupool.kubernetes import direct, names, placing, terms
-from gpupool.kubernetes.api import KubeApi, Pause
+from gpupool.kubernetes.api import ROUND_SECONDS, KubeApi, Pause
 from gpupool.kubernetes.events import Events
 from gpupool.kubernetes.objects import EntryState
 from gpupool.kubernetes.pods import Pod
@@ -112,7 +114,7 @@ class Releases:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(IN_FLIGHT):
-                tasks.create_task(self._go_on())
+                tasks.create_task(watched_task("releases", self._go_on))
 
     async def _go_on(self) -> None:
         pause = Pause()
@@ -120,7 +122,8 @@ class Releases:
             uid = await self._due.get()
             try:
                 if uid in self._raw and uid in self._pool.seated and self._may_go(uid):
-                    await self._let_go(uid)
+                    with busy(ROUND_SECONDS):
+                        await self._let_go(uid)
                 pause.reset()
             except GpupoolError as error:
                 log.warning("a release is tried again: %s", error)

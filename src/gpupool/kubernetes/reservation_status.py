@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
 from gpupool.kubernetes.reservations import ACCEPTED, RESERVATIONS, Known, Reservations, next_of
 from gpupool.scheduling.timeline import NEVER
@@ -68,7 +69,8 @@ class ReservationStatus:
                 name, status = self._due.popitem()
                 try:
                     patch = [{"op": "add", "path": "/status", "value": status}]
-                    written = await self._api.patch(f"{RESERVATIONS}/{name}/status", patch, JSON_PATCH)
+                    with busy():
+                        written = await self._api.patch(f"{RESERVATIONS}/{name}/status", patch, JSON_PATCH)
                     self._reservations.note(written, False)
                     pause.reset()
                 except ApiRefused as error:

@@ -18,6 +18,7 @@ from gpupool.base.errors import BadOption
 from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.task_health import TaskMetrics, well
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ async def serving(listen: str, collector: Collector, sentence: Callable[[], str]
         raise BadOption(f"--listen {listen!r} is not HOST:PORT", hint="--listen 0.0.0.0:8080")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
+    registry.register(TaskMetrics())
 
     async def metrics(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(generate_latest, registry)
@@ -42,7 +44,7 @@ async def serving(listen: str, collector: Collector, sentence: Callable[[], str]
         return web.Response(text=f"{sentence()}\n")
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", _well), web.get("/readyz", ready), web.get("/metrics", metrics)])
+    app.add_routes([web.get("/healthz", well), web.get("/readyz", ready), web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -53,10 +55,6 @@ async def serving(listen: str, collector: Collector, sentence: Callable[[], str]
         yield address
     finally:
         await runner.cleanup()
-
-
-async def _well(_: web.Request) -> web.Response:
-    return web.Response(text="ok\n")
 
 
 class Health(Collector):

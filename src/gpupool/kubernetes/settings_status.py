@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
 from gpupool.kubernetes import names
 from gpupool.kubernetes.admits import admits
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
@@ -64,7 +65,8 @@ class SettingsStatus:
             await self.wake.wait()
             self.wake.clear()
             try:
-                await self._write()
+                with busy():
+                    await self._write()
                 pause.reset()
             except ApiRefused as error:
                 if not (error.conflict or error.gone):  # else the watch tells of it

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
 from gpupool.kubernetes.api import JSON_PATCH, KubeApi, Pause
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.tenants import TENANTS, Known, Tenants, text
@@ -73,7 +74,8 @@ class TenantStatus:
                 if ahead > 0:
                     await self._woken(ahead)
                 else:
-                    await self._write(name, self._due.pop(name))
+                    with busy():
+                        await self._write(name, self._due.pop(name))
                     await asyncio.sleep(1 / PER_SECOND)
 
     async def _woken(self, seconds: float) -> None:

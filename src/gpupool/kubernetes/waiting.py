@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
+from gpupool.base.silence import busy
 from gpupool.kubernetes import names, restoring
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.events import Events
@@ -136,7 +137,8 @@ class Reasons:
                     if not _waits(self._pool, uid):
                         continue
                     if pod.gated:
-                        await self._write(pod, reason, sentence)
+                        with busy():
+                            await self._write(pod, reason, sentence)
                     else:  # the condition of one that was let go is kube-scheduler's, or says that it is bound
                         self._told[uid] = reason, sentence, asyncio.get_running_loop().time()
                         sentence = f"{restoring.LOST}; it waits for cards there: {sentence}"

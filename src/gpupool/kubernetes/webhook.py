@@ -21,14 +21,17 @@ from typing import Any
 from aiohttp import web
 
 from gpupool.base.errors import ApiRefused, BadOption, GpupoolError
+from gpupool.base.silence import busy
+from gpupool.base.supervised import watched_task
 from gpupool.kubernetes import install, ledger
 from gpupool.kubernetes.admission import Cluster, review
-from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.api import ROUND_SECONDS, KubeApi
 from gpupool.kubernetes.certificates import Certificates, renewed
 from gpupool.kubernetes.hosts import Host
 from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.settings import SETTINGS, PoolSettings, Settings
+from gpupool.kubernetes.task_health import well
 from gpupool.kubernetes.tenants import TENANTS, Tenants
 from gpupool.kubernetes.watch import keep
 
@@ -84,13 +87,13 @@ class Webhook:
             tasks.create_task(keep(self._api, SETTINGS, self._note_settings, self._lists["settings"].set))
             await self._look_after()
             tasks.create_task(self._serve())
-            tasks.create_task(self._renew())
+            tasks.create_task(watched_task("certificates", self._renew))
 
     # --- answers ------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         app = web.Application(client_max_size=LARGEST_BYTES)
-        app.add_routes([web.post("/admit", self._admit), web.get("/readyz", self._ready), web.get("/healthz", _well)])
+        app.add_routes([web.post("/admit", self._admit), web.get("/readyz", self._ready), web.get("/healthz", well)])
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:
@@ -154,7 +157,8 @@ class Webhook:
         while True:
             try:
                 await asyncio.sleep(LOOK_SECONDS)
-                await self._look_after()
+                with busy(ROUND_SECONDS):
+                    await self._look_after()
             except GpupoolError as error:
                 log.warning("the certificates are looked after later: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -222,7 +226,3 @@ def _load(tls: ssl.SSLContext, found: Certificates) -> None:
         file.write_text(found.serving + found.serving_key)
         tls.load_cert_chain(file)
         os.unlink(file)
-
-
-async def _well(_: web.Request) -> web.Response:
-    return web.Response(text="ok\n")

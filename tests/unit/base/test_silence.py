@@ -10,7 +10,14 @@ import pytest
 from gpupool.base import silence
 from gpupool.base.running_clock import MOST_SECONDS, RunningClock
 from gpupool.base.silence import PATIENCE_SECONDS, Beat, Pulse, busy, scale_from
-from gpupool.base.supervised import Register, SupervisedThread, supervised_step, supervised_task
+from gpupool.base.supervised import (
+    Register,
+    SupervisedThread,
+    beating_loop,
+    supervised_step,
+    supervised_task,
+    watched_task,
+)
 from tests.support.hand_clock import Clock
 from tests.support.supervised import until
 
@@ -131,3 +138,43 @@ def test_what_is_supervised_and_hangs_is_in_trouble_and_ends_its_process(kind: s
 def test_rounds_are_shorter_in_a_test_alone() -> None:
     assert scale_from({"GPUPOOL_PATIENCE": "0.1"}) == 1.0
     assert scale_from({"GPUPOOL_PATIENCE": "0.1", "GPUPOOL_FAULTS_ALLOWED": "1"}) == 0.1
+
+
+def test_a_task_of_a_group_that_hangs_is_named_and_what_it_raises_ends_the_group() -> None:
+    hand, known = Hand(), Register()
+    known.pulse = hand.pulse
+
+    async def run() -> None:
+        hangs = asyncio.Event()
+
+        async def body() -> None:
+            with busy(60):
+                await hangs.wait()
+                raise ValueError("a defect")
+
+        task = asyncio.create_task(watched_task("rounds", body, known=known))
+        await asyncio.sleep(0)
+        assert known.names() == ["rounds"]
+        hand.run(61)
+        assert [one.name for one in known.troubles()] == ["rounds"]
+        hangs.set()
+        with pytest.raises(ValueError, match="a defect"):
+            await task
+
+    asyncio.run(run())
+    assert (known.names(), known.troubles()) == ([], [])
+
+
+def test_an_event_loop_that_is_held_up_is_named() -> None:
+    hand, known = Hand(), Register()
+    known.pulse = hand.pulse
+
+    async def run() -> None:
+        task = asyncio.create_task(beating_loop(known=known))
+        await asyncio.sleep(0)
+        hand.run(61)  # and no task of this loop runs meanwhile
+        assert [one.name for one in known.silences()] == ["event-loop"]
+        task.cancel()
+
+    asyncio.run(run())
+    assert known.silences() == []

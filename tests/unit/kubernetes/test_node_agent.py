@@ -90,3 +90,20 @@ def test_a_copy_that_cannot_be_written_keeps_containers_waiting_and_is_tried_aga
         assert kubelet.seen == [7]
 
     asyncio.run(run())
+
+
+def test_a_note_that_cannot_be_flushed_keeps_its_container_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the question was left without an answer, and the plugin named no reason."""
+
+    def fails(_slot: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def run() -> str:
+        agent, _ = made(tmp_path)
+        monkeypatch.setattr(agent, "_bind", fails)
+        return await asyncio.to_thread(agent._ready, "s1")
+
+    said = asyncio.run(run())
+    assert said == "GP-2033: what the container needs cannot be written: Input/output error; it is tried again"

@@ -1,0 +1,77 @@
+"""What a node's agent does with notes of prepared shares that a power cut tore or that cannot be flushed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.units import GIB
+from gpupool.kubernetes.objects import Entry
+from gpupool.kubernetes.preparing import SHOWN, Preparing, allocation_of
+from gpupool.mechanisms.arbiter import Arbiter
+from gpupool.mechanisms.contract import JobSeat
+from gpupool.mechanisms.notes import NoteBook
+from gpupool.model.allocation import Seat
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+
+NAME = allocation_of("uid-1", "main")
+
+
+@pytest.fixture
+def preparing(tmp_path: Path) -> Preparing:
+    (machine,) = parse_sim("1xL40S", "n0")
+    arbiter = Arbiter(None, lambda: 0.5)
+    return Preparing(tmp_path, machine, SimulatedProbe(machine, tmp_path), arbiter, JobSeat(SHOWN))
+
+
+@pytest.fixture
+def entry() -> Entry:
+    (machine,) = parse_sim("1xL40S", "n0")
+    seat = Seat(machine.devices[0].uuid, 300, 8 * GIB)
+    return Entry("uid-1", "team", "train", "main", (seat,), "team", generation=3)
+
+
+@pytest.mark.parametrize("torn", ["", '{"version": 1, "mech'])
+def test_a_torn_note_counts_as_prepared_until_it_is_undone(
+    preparing: Preparing, entry: Entry, tmp_path: Path, torn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    preparing.prepare(entry)
+    folder = NoteBook(tmp_path).folder(NAME)
+    (folder / "note.json").write_text(torn)
+    assert preparing.on_record() == {entry.key: 0}
+    assert preparing.spent_ms(*entry.key) is None
+    preparing.take_up()
+    with caplog.at_level(logging.ERROR):
+        preparing.undo(*entry.key)
+    assert "GP-5037" in caplog.text
+    assert preparing.on_record() == {}
+    assert not folder.exists()
+    preparing.undo(*entry.key)
+
+
+def test_a_share_with_a_torn_note_is_prepared_anew_for_its_container(
+    preparing: Preparing, entry: Entry, tmp_path: Path
+) -> None:
+    before = preparing.prepare(entry)
+    (NoteBook(tmp_path).folder(NAME) / "note.json").write_text("")
+    assert preparing.prepare(entry) == before
+    assert preparing.on_record() == {entry.key: 3}
+
+
+def test_a_note_that_cannot_be_flushed_prepares_nothing_and_the_next_try_does(
+    preparing: Preparing, entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails)
+        broken.setattr(os, "fdatasync", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            preparing.prepare(entry)
+    assert not (NoteBook(tmp_path).folder(NAME) / "share").exists()
+    preparing.prepare(entry)
+    assert preparing.on_record() == {entry.key: 3}
