@@ -10,6 +10,7 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -308,3 +309,40 @@ def test_a_first_start_that_is_refused_leaves_nothing(tmp_path: Path, words: lis
     assert refused.returncode != 0
     assert "gpupool: GP-" in refused.stderr
     assert not pool.state_dir.exists()
+
+
+def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(tmp_path: Path) -> None:
+    """As under a systemd unit: its `gpupool up` is the unit's process, and waits for the server."""
+    pool = RealPool(tmp_path / "pool", "1xT4")
+    keeper = pool.start("up", "--sim", "1xT4")
+    try:
+        assert keeper.stdout is not None
+        pool.until(lambda: b"stop: Ctrl-C" in keeper.stdout.readline(), "the pool being up")
+        pool.do("submit", "--gpu", "0.5", "--name", "runs", "--", "sleep", "600")
+        pool.until_state("runs", "running")
+        pid, started = pool.server_pid(), server_of(pool)["started_ns"]
+        assert f"the server runs again (pid {pid})" in pool.do("restart")
+        after = server_of(pool)
+        assert (after["pid"], after["started_ns"] > started) == (pid, True)
+        assert keeper.poll() is None
+        assert pool.job("runs")["state"] == "running"
+        keeper.send_signal(signal.SIGTERM)
+        keeper.communicate(timeout=60)
+        assert pool.run("ps").returncode == 7, "the keeper's end must be the server's"
+    finally:
+        keeper.kill()
+        keeper.communicate()
+        pool.do("down", "--purge", "--yes", "--grace", "1s")
+
+
+def test_restart_starts_a_detached_server_again_as_a_new_process(pool: RealPool) -> None:
+    pid = pool.server_pid()
+    said = pool.do("restart")
+    again = pool.server_pid()
+    assert again != pid
+    assert f"the server runs again (pid {again})" in said
+
+
+def server_of(pool: RealPool) -> dict[str, Any]:
+    found: dict[str, Any] = pool.json("doctor")["server"]
+    return found

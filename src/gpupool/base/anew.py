@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from typing import Final, NoReturn
 
 VARIABLE: Final = "GPUPOOL_BEGAN_ANEW"
 """In the environment of a process that began anew: when, in seconds since the epoch, separated by commas."""
+#: Tells a server to stop and to begin anew in its place; `gpupool restart` sends it.
+RESTART_SIGNAL: Final = signal.SIGUSR2
 #: So often within `WINDOW_SECONDS` a process begins anew; after that it ends with `EX_SOFTWARE`.
 MOST_TIMES: Final = 5
 WINDOW_SECONDS: Final = 600.0
@@ -35,9 +38,19 @@ def begin_anew(why: str, *, counted: bool = True) -> NoReturn:
         os._exit(os.EX_SOFTWARE)
     log.critical("%s cannot go on: the process begins anew", why)
     now = (time.time(),) if counted else ()
+    _execute(tuple(earlier) + now)
+
+
+def begin_anew_as_told() -> NoReturn:
+    """Execute this program again, after it has stopped: its parent keeps it, whatever version is installed now."""
+    log.info("the process begins anew, as it was told")
+    _execute(tuple(recent(os.environ, time.time())))
+
+
+def _execute(times: tuple[float, ...]) -> NoReturn:
     for handler in logging.getLogger().handlers:
         handler.flush()
-    environ = {**os.environ, VARIABLE: ",".join(f"{at:.0f}" for at in (*earlier, *now))}
+    environ = {**os.environ, VARIABLE: ",".join(f"{at:.0f}" for at in times)}
     os.execve(sys.executable, words_again(sys.orig_argv), environ)
 
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
+import signal
 import sys
+import time
+from typing import Any
 
+from gpupool import __version__
+from gpupool.base.anew import RESTART_SIGNAL
 from gpupool.base.client_settings import ClientSettings
-from gpupool.cli.context import Context
-from gpupool.cli.down import stop_server
+from gpupool.base.errors import PoolLost, Standby, Unavailable
+from gpupool.cli.context import Context, say
+from gpupool.cli.down import check_may_stop, stop_server
 from gpupool.cli.host_process import HostStart
 from gpupool.cli.parser import Parser
 from gpupool.cli.up import open_log
 from gpupool.client.transport import Api
 
+#: Seconds; a start takes one or two.
+AGAIN_SECONDS = 60
+_LOOK_MS = 50
+
 
 def register(parser: Parser) -> None:
     parser.about = """
     The server starts again as it was started, of the version that is installed now, and takes its jobs back. Returns
-    when it answers. A pool that ran in the foreground goes on detached.
+    when it answers. A server that `gpupool up` keeps in the foreground (in a terminal, a systemd unit, a container)
+    begins anew under the same pid, so that it stays there.
     """
     parser.examples = ["gpupool restart"]
 
@@ -26,8 +39,64 @@ def run(_options: argparse.Namespace, context: Context) -> int:
     state_dir = context.state_dir
     with Api(ClientSettings(state_dir=state_dir)) as api:
         pool = api.request("GET", "pool")
-    stop_server(pool)
-    with open_log(state_dir) as log:
-        said = HostStart(state_dir, [], log=log).ready()
-    sys.stdout.write(f"the server runs again (pid {said['pid']}); its jobs went on\n")
+    pid = int(pool["pid"])
+    check_may_stop(pid)
+    if is_kept(pid):
+        version = _begin_anew(state_dir, pool)
+        if version != __version__:
+            say(f"it is still version {version}, of another installation than this one ({__version__})")
+    else:
+        stop_server(pool)
+        with open_log(state_dir) as log:
+            pid = HostStart(state_dir, [], log=log).ready()["pid"]
+    sys.stdout.write(f"the server runs again (pid {pid}); its jobs went on\n")
     return 0
+
+
+def is_kept(pid: int, proc: str = "/proc") -> bool:
+    """Whether the server's parent is a `gpupool up` that waits for it."""
+    try:
+        with open(f"{proc}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            parent = file.read().rpartition(")")[2].split()[1]
+        with open(f"{proc}/{parent}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return False
+    return b"up" in words and any(b"gpupool" in word for word in words[: words.index(b"up")])
+
+
+def _answer(state_dir: str) -> dict[str, Any] | None:
+    """What the pool says of itself; None while it says nothing."""
+    try:
+        with Api(ClientSettings(state_dir=state_dir)) as api:
+            found: dict[str, Any] = api.request("GET", "pool")
+            return found
+    except Standby:
+        raise
+    except Unavailable:
+        return None
+
+
+def _begin_anew(state_dir: str, before: dict[str, Any]) -> str:
+    """Tell the server to begin anew and wait until it answers; its version. Raises PoolLost.
+
+    Raises Standby where another server on the same database took the pool over meanwhile.
+    """
+    handle = os.pidfd_open(int(before["pid"]))
+    try:
+        signal.pidfd_send_signal(handle, RESTART_SIGNAL)
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        deadline = time.monotonic() + AGAIN_SECONDS
+        while time.monotonic() < deadline:
+            if ended.poll(_LOOK_MS):
+                raise PoolLost(
+                    "the server ended instead of beginning anew; its jobs go on",
+                    hint="see what it said where it runs (a unit: journalctl -u gpupool), then  gpupool up",
+                )
+            now = _answer(state_dir)
+            if now is not None and now["ready"] and now["started_ns"] != before["started_ns"]:
+                return str(now["version"])
+    finally:
+        os.close(handle)
+    raise PoolLost(f"the server does not answer {AGAIN_SECONDS} s after it was told to begin anew", hint="gpupool doctor")

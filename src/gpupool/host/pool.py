@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from gpupool.agent.loop import Agent
 from gpupool.allocations.coming import READY
 from gpupool.allocations.overdue import LOOK_SECONDS
+from gpupool.base.anew import RESTART_SIGNAL, begin_anew_as_told
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Internal
 from gpupool.base.room import is_full, no_room
@@ -50,6 +51,8 @@ class Readiness:
 
     fd: int | None
     agent_ready: bool = False
+    again: bool = False
+    """It was told to begin anew once it has stopped."""
 
     def tell(self, message: dict[str, object]) -> None:
         if self.fd is not None:
@@ -84,6 +87,8 @@ def run(options: Options) -> int:
         raise
     finally:
         state.close()
+    if readiness.again:
+        begin_anew_as_told()
     return 0
 
 
@@ -94,6 +99,11 @@ def _refused(error: GpupoolError, state: StateDir, readiness: Readiness) -> int:
     state.abandon()
     readiness.fail(error)
     return error.exit_code
+
+
+def _stop_and_begin_anew(stop: asyncio.Event, readiness: Readiness) -> None:
+    readiness.again = True
+    stop.set()
 
 
 def _stderr_is(file: Path) -> bool:
@@ -108,6 +118,7 @@ async def _run(options: Options, state: StateDir, readiness: Readiness) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(RESTART_SIGNAL, partial(_stop_and_begin_anew, stop, readiness))
     known = state.open()
     marker = marker_for(known, options)
     standby.check_allowed(marker)
