@@ -99,4 +99,5 @@ def _begin_anew(state_dir: str, before: dict[str, Any]) -> str:
                 return str(now["version"])
     finally:
         os.close(handle)
-    raise PoolLost(f"the server does not answer {AGAIN_SECONDS} s after it was told to begin anew", hint="gpupool doctor")
+    said = f"the server does not answer {AGAIN_SECONDS} s after it was told to begin anew"
+    raise PoolLost(said, hint="gpupool doctor")
