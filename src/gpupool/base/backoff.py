@@ -1,4 +1,4 @@
-"""Pauses between tries, for whoever asks again until it works."""
+"""Pauses between the attempts of a retry loop."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The tree comes first: a kind says what sort of answer it is, a leaf says which o
       BadInput        what was asked makes no sense            (HTTP 400/422)
       Refused         it makes sense and the answer is no      (HTTP 409)
       NotLoggedIn / NotAllowed / NotFound                      (401, 403, 404)
-      Conflict        somebody else wrote first                (409/412)
+      Conflict        another write came first                 (409/412)
       Unavailable     the pool, its store or its disk cannot   (503/507)
 
 A message says what happened, with the numbers; `hint` says what to type next. Only
@@ -213,7 +213,7 @@ class ApiRefused(Refused):
 
     @property
     def conflict(self) -> bool:
-        """Somebody else wrote first; a JSON patch whose `test` fails is answered with 422 Invalid."""
+        """Another client wrote first; a JSON patch whose `test` fails is answered with 422 Invalid."""
         status = self.details.get("status")
         return status == 409 or (status == 422 and "the server rejected our request" in self.message)
 
@@ -279,7 +279,7 @@ class TokenMayNotMint(NotAllowed):
 
 
 class TokenOfAnAccount(NotAllowed):
-    code, title = "GP-3011", "A token that would run code as somebody else's Unix account"
+    code, title = "GP-3011", "A token that would run code as another user's Unix account"
 
 
 class OutputIsPrivate(NotAllowed):

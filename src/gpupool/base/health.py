@@ -1,6 +1,6 @@
 """Whether something is well: named checks, asked by `/healthz`, `gpupool doctor` and `/metrics` (docs/decisions/0014).
 
-A part adds a check for each way in which it can fail without anybody hearing of it:
+A part adds a check for each way in which it can fail silently:
 
     checks.add("placing", lambda: fail("no plan since 40 s", "see server.log") if stuck else well("..."))
 

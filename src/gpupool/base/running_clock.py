@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-#: Seconds between two steps of whoever drives the clock.
+#: Seconds between two calls of `step`.
 STEP_SECONDS: Final = 1.0
 #: So much of the time since the last step counts; the rest is a pause of the process.
 MOST_SECONDS: Final = 2.0
 
 
 class RunningClock:
-    """Seconds in which the process ran while somebody called `step` about once a second. Thread-safe."""
+    """Seconds in which the process ran, as long as `step` is called about once a second. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

@@ -45,7 +45,7 @@ class Silence:
 
 
 class Beat:
-    """When the round of one body began and how long it may take. Written by the body, read by anybody."""
+    """When the round of one body began and how long it may take. Written by the body, read by any thread."""
 
     def __init__(self, name: str, pulse: Pulse) -> None:
         self.name, self._pulse = name, pulse
@@ -105,7 +105,7 @@ class Pulse:
         return [found for beat in beats if (found := beat.silence()) is not None]
 
     def wake(self) -> None:
-        """Somebody is busy: let the clock run. Costs a look where it runs already."""
+        """Start the clock for a body that is busy. Cheap if the clock runs already."""
         if not self._due.is_set():
             self._due.set()
             self._begin()

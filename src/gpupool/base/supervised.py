@@ -288,7 +288,7 @@ async def beating_loop(*, known: Register = register) -> None:
 
 @contextmanager
 def supervised_step(name: str, seconds: float = ROUND_SECONDS, *, known: Register = register) -> Iterator[None]:
-    """A piece of work in a thread of a pool: whoever waits for it hears when it takes longer than so many seconds."""
+    """A piece of work in a thread of a pool, reported as silent after `seconds`."""
     beat = Beat(name, known.pulse)
     known.pulse.add(beat)
     try:

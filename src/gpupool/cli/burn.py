@@ -48,7 +48,7 @@ def register(parser: Parser) -> None:
         "--long-kernel",
         type=number("--long-kernel", "a kernel's length in milliseconds", 1, 60_000),
         metavar="MS",
-        help="the same in milliseconds, for kernels that nobody can stop",
+        help="the same in milliseconds, for kernels that cannot be stopped",
     )
     add(
         "--graph",

@@ -92,7 +92,7 @@ EXIT_CODES: tuple[tuple[str, str], ...] = (
     ("3", "refused: it makes sense and the answer is no"),
     ("4", "not logged in, or not allowed"),
     ("5", "not found"),
-    ("6", "somebody else was first, or a pool runs already"),
+    ("6", "another client was first, or a pool runs already"),
     ("7", "no pool is running, or it cannot answer"),
     ("8", "verify: a promise was not kept"),
     ("127", "the command to run was not found"),

@@ -133,7 +133,7 @@ def _for_caller(yours: Row) -> None:
 
 
 def _still_placeable(rooms: Sequence[Row], models: set[str]) -> None:
-    """By model, of the whole pool, whoever asks."""
+    """By model, of the whole pool, for every caller."""
     found = [room for room in rooms if room["model"] in models]
     if found:
         sys.stdout.write("\nwhat still fits in the pool:\n\n")

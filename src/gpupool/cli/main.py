@@ -137,7 +137,7 @@ def _unknown(name: str) -> BadOption:
 
 
 def _broken_pipe() -> int:
-    """Whoever read our output has gone, as `| head` does: say nothing, and let the last flush go nowhere."""
+    """The reader of stdout has gone, as `| head` does: print nothing, and send the last flush to /dev/null."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

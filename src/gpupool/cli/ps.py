@@ -20,7 +20,7 @@ _LIVE = STATES[:3]
 def register(parser: Parser) -> None:
     parser.about = """
     Live jobs, newest first, then those that ended within the last hour. You see your tenant's jobs; an admin
-    sees everybody's. USE is the GPU time between the last two samples as a part of the job's own share: 100 % is
+    sees all jobs. USE is the GPU time between the last two samples as a part of the job's own share: 100 % is
     all of it, more is borrowed; it is -- where nothing measures it. What an array still has to start is one line.
     """
     parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]

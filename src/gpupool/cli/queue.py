@@ -14,9 +14,9 @@ from gpupool.cli.parser import Parser, add_output
 
 def register(parser: Parser) -> None:
     parser.about = """
-    What waits, in the order of its turn: higher priority, then who is inside what its tenant is guaranteed, then
-    whoever had least of the pool. A later one that fits may start before an earlier one that does not, never so that
-    a promised start is delayed. START is `by` a time where it is promised, `about` one where it is an estimate from
+    What waits, in the order of its turn: higher priority, then claims inside their tenant's guarantee, then
+    the tenant that used least of the pool. A later claim that fits may start before an earlier one that does not, but
+    never delays a promised start. START is `by` a time where it is promised, `about` one where it is an estimate from
     limits and past runs, -- where nothing is known. Of other tenants you see how many jobs stand where.
     """
     parser.examples = ["gpupool queue", "gpupool queue -o json", "gpupool explain last"]

@@ -17,8 +17,8 @@ def register(parser: Parser) -> None:
     Shows which shares to move from the most loaded cards to the least loaded ones that take them, what work that loses,
     and how even the load is then. Helps shares with --sharing burst or best-effort, which compete less, and spreads
     heat and power. Nothing is moved without --apply. Only shares of one card that were submitted with --preemptible
-    move; cards that nobody uses stay free, for they are worth more than even load, and what a reservation holds is
-    taken by no move. Admins only.
+    move; unused cards stay free, because a whole free card is worth more than even load; no move takes what a
+    reservation holds. Admins only.
     """
     parser.examples = [
         "gpupool rebalance",
@@ -34,7 +34,7 @@ def register(parser: Parser) -> None:
         metavar="PCT",
         help="a move brings two cards nearer together by more than this part of a card (default: 10)",
     )
-    parser.add_argument("--use-free-cards", action="store_true", help="also move shares to cards that nobody uses")
+    parser.add_argument("--use-free-cards", action="store_true", help="also move shares to unused cards")
     add_limits(parser)
     add_output(parser, OBJECT_FORMATS)
 

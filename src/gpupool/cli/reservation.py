@@ -22,9 +22,9 @@ PERIODS = {"day": 86400, "week": 7 * 86400}
 
 def register(parser: Parser) -> None:
     parser.about = """
-    What is reserved is nobody else's while it lasts: no job starts that would still be there when it begins, but for
-    jobs that name it: gpupool submit --reservation NAME. Times are UTC unless they say otherwise; a day is 24 hours.
-    A tenant-admin reserves for the own tenant, an admin for any.
+    Only jobs that name a reservation use it while it lasts: gpupool submit --reservation NAME. No other job starts
+    that would still run when it begins. Times are UTC unless they say otherwise; a day is 24 hours. A tenant-admin
+    reserves for the own tenant, an admin for any.
     """
     parser.examples = [
         "gpupool reservation create demo --gpu 1 --count 8 --nodes 2 --start 2026-12-01T08:00 --for 4h",

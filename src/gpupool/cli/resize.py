@@ -20,7 +20,7 @@ WAIT_SECONDS = 10
 def register(parser: Parser) -> None:
     parser.about = """
     The job runs on, on the cards it has; its limits change within 200 ms of the answer. It grows only into what
-    is free there now and, for as long as it may run, held for nobody else (reservations, promised starts), and
+    is free there now and, for as long as it may run, not held for others (reservations, promised starts), and
     where all quotas have room for the difference; else it is refused with the numbers and the most it could have.
     Shrinking the memory below what is in use takes nothing away: the job gets no more until it has given enough
     back. Sizes are per card, as for `run`.

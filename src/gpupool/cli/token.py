@@ -28,7 +28,7 @@ def register(parser: Parser) -> None:
     ]
     parser.group()
     create = parser.verb("create", "make a token; it alone goes to stdout")
-    create.add_argument("--user", metavar="USER", help="for whom (default: yourself)")
+    create.add_argument("--user", metavar="USER", help="the user it is for (default: yourself)")
     create.add_argument("--label", default="", metavar="TEXT", help="what it is for")
     create.add_argument("--expires", type=parse_duration, metavar="TIME", help="ends after 12h, 30d (default: never)")
     create.add_argument("--once", action="store_true", help="for one login, within 10 minutes unless --expires says")

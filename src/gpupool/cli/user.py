@@ -21,7 +21,7 @@ NOBODY = "none"
 
 def register(parser: Parser) -> None:
     parser.about = """
-    On the machine of the pool a Unix user is known without any of this. Users are added to give somebody a
+    On the machine of the pool a Unix user is known without any of this. Users are added to give a person a
     role, another tenant, or a token for use over the network; jobs that come over the network run as the Unix
     user that an admin bound with --run-as. That account is then also this user on the pool's machine: one person
     is one user. A second user of the same account needs --unix-user none.

@@ -20,7 +20,7 @@ def register(parser: Parser) -> None:
     parser.about = """
     Plays the pool's present state forward twice, as it is and with the change: what runs ends when its limit says,
     or what such jobs took before; what waits starts when the scheduler would start it; nothing new comes. Changes
-    nothing. Jobs whose end nobody knows never end here, and are counted. Everybody sees the pool's totals and the
+    nothing. Jobs of unknown end never end here, and are counted. Every user sees the pool's totals and the
     own tenant's numbers, an admin all of them.
     """
     parser.examples = [

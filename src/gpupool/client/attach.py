@@ -225,7 +225,7 @@ def _own_descriptors() -> tuple[int, int, int]:
 
 def _ask_for_terminal(channel: Channel) -> int:
     columns, rows = os.get_terminal_size(0)
-    errors = () if os.isatty(2) else (2,)  # `2>file` is meant by whoever types it
+    errors = () if os.isatty(2) else (2,)  # `2>file` was typed on purpose
     channel.send(f"attach pty {rows} {columns}", errors)
     _expect(channel, "attached")
     return channel.take_descriptor()

@@ -55,7 +55,7 @@ class Signals:
         self._wakeup_before: int | None = None
         try:
             self._wakeup_before = _signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        except ValueError:  # not the main thread: whoever has it decides
+        except ValueError:  # not the main thread, which handles the signals
             return
         for number in (*_PASSED_ON, *_OURS):
             if _signal.getsignal(number) != _signal.SIG_IGN:
@@ -154,7 +154,7 @@ class TerminalRelay(NoRelay):
         poll.register(signals, select.POLLIN)
         if self._input_open and len(self._typed) < _CHUNK:
             poll.register(0, select.POLLIN)
-        # A terminal that nobody has open reports a hang-up without end: look again a little later.
+        # A terminal that no process has open reports a hang-up without end: look again a little later.
         wanted = 0 if self._hung_up else select.POLLIN | (select.POLLOUT if self._typed else 0)
         if wanted:
             poll.register(self._terminal, wanted)
@@ -183,7 +183,7 @@ class TerminalRelay(NoRelay):
             self._stop_both(line)
             self._go_raw()
             self._resize()
-        elif number == _signal.SIGCONT:  # stopped and continued by somebody else: a shell has reset the terminal
+        elif number == _signal.SIGCONT:  # stopped and continued by a shell, which has reset the terminal
             self._go_raw()
             self._resize()
         elif number in _PASSED_ON:

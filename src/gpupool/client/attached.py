@@ -90,7 +90,7 @@ class AttachedRun:
             self._request("POST", "/stop", {})
             self._until_ended(RELEASE_SECONDS)
         except Unavailable:
-            return  # nobody renews the lease any more: the pool ends the job when it is back
+            return  # the lease is not renewed any more: the pool ends the job when it is back
 
     def _submit(self) -> Job:
         """The same request each time, so that a repetition finds the job of the first."""

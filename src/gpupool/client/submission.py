@@ -56,7 +56,7 @@ def job_body(
     cwd: str | None = None,
     environ: Mapping[bytes, bytes] | None = None,
 ) -> dict[str, Any]:
-    """The body of POST /jobs. Raises BadInput's classes; asks nobody and writes nothing.
+    """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
     `local` says that the job will see this machine's files, so the command can be looked for.
     """

@@ -1,4 +1,4 @@
-"""YAML that somebody else wrote, as values: bounded, and every way in which it can be wrong is one error.
+"""YAML from outside as values: bounded in size, and every fault of it is one error.
 
 PyYAML raises more than YAMLError: an explicit tag on a value that it does not fit (`!!int ""`, `!!bool x`,
 `!!timestamp x`) ends in IndexError, KeyError or AttributeError inside its constructor. YAML is imported where text is

@@ -1,4 +1,4 @@
-"""Writing what becomes of nodes and cards: rows, and with each change its event, its span, its word to whoever places.
+"""Writing what becomes of nodes and cards: rows, and with each change its event, its span, its notice to the scheduler.
 
 In the caller's transaction. What is to change was decided before: by an admin, by a card's health, or by comparing what
 a node says it has with what was known of it (`registration`). What sits on a card is `allocations`' to write.
@@ -186,7 +186,7 @@ def _brought(write: Write, row: Any, wanted: DeviceState) -> bool:
 
 
 def _recount(write: Write, rows: Sequence[Any]) -> None:
-    """Cards, as their rows are now, count otherwise from now on, and whoever places looks at them again."""
+    """Count these cards by what their rows say now, and have the scheduler look at them again."""
     spans.sync(write, rows)
     write.announce("fleet")
     write.touch_ledger()

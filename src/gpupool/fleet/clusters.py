@@ -24,7 +24,7 @@ UNKNOWN_MODEL = "unknown"
 
 
 def known_node(write: Write, name: str, teller: str) -> Any | None:
-    """The node's row, if that meter may tell it. Raises Conflict: it is a node of somebody else."""
+    """The node's row, if that meter may tell it. Raises Conflict: the node belongs to this pool or another cluster."""
     known = write.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
     if known is not None and known.cluster_generation is None:
         raise Conflict(f"node {name} is this pool's own", hint="one node is served by one pool, or by a cluster")

@@ -1,7 +1,7 @@
-"""Who is heard: which agent serves each node, when it last said a word, and who fell silent.
+"""Heartbeats: which agent serves each node, when it last reported, and which agents are silent.
 
-In memory alone: a heartbeat is news and no truth, and a server that starts waits for everybody's next one. What
-silence means for a node's readiness is written by the service.
+In memory alone: a server that starts waits for the next heartbeat of every agent. The service writes what silence
+means for a node's readiness.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 HEARTBEAT_SECONDS = 25
 SILENT_AFTER_SECONDS = 3 * HEARTBEAT_SECONDS
 _PATIENCE_NS = SILENT_AFTER_SECONDS * 10**9
-#: A look that comes so late says that the server stood still (SIGSTOP, a suspended machine): it could hear nobody.
+#: A look that comes so late shows that the server was stopped (SIGSTOP, a suspended machine) and heard no agent.
 _LATE_NS = 5 * 10**9
 
 

@@ -1,7 +1,7 @@
 """What a node's registration changes: compared first, as values, then written by the service.
 
 Pure: knows rows as they were read and the shape that came over the wire, writes nothing. A card is known by
-its uuid; its index, its facts and even its node may change, its size only while nobody holds a piece of it.
+its uuid; its index, its facts and even its node may change, its size only while no allocation holds a part of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The history of what each card was to the pool: the capacity side of the books.
 
-Every known card has one open span, except one that vanished and holds no seats. A span says how its seconds
-count when nobody holds them: `pooled` as idle, `overhead` (draining, failed, or vanished under its jobs) as
+Every known card has one open span, except one that vanished and holds no seats. A span says how the seconds
+count that no allocation holds: `pooled` as idle, `overhead` (draining, failed, or vanished under its jobs) as
 overhead, `unmanaged` (observed) as unmanaged. Knows nothing of tenants nor of who holds the card.
 """
 

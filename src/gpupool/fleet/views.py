@@ -122,5 +122,5 @@ def _numa(row: Any) -> list[NumaOut]:
 
 
 def _process(process: ProcessOut, names_shown: bool) -> ProcessOut:
-    """That it exists and what memory it takes is everybody's business; who runs what is the admin's."""
+    """Every caller sees that the process exists and its memory; only admins see its pid and name."""
     return process if names_shown else ProcessOut(pid=0, name="not shown", memory_bytes=process.memory_bytes)

@@ -3,7 +3,7 @@
 Time is whole seconds of the ledger's clock. Something that was held from one instant to
 another counts floor(end) - floor(start) seconds, so two holders that follow each other on
 one card never count a second twice nor lose one between them. Every second of a known card
-is in exactly one span, whose kind says what the part of it that nobody held is called.
+is in exactly one span, whose kind names the part of it that was not held.
 Knows nothing of tables, names or prices.
 """
 
@@ -20,7 +20,7 @@ MICRO = 1_000_000
 SpanKind = Literal["pooled", "overhead", "unmanaged"]
 RowKind = Literal["tenant", "idle", "overhead", "unmanaged"]
 REMAINDER_OF: Mapping[SpanKind, RowKind] = {"pooled": "idle", "overhead": "overhead", "unmanaged": "unmanaged"}
-"""What the part of a span that nobody held is called in a report."""
+"""The name in a report of the part of a span that was not held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def capacity(span: Span, counted_s: int) -> Amount:
 def pieces(seat: Seat, spans: Iterable[Span], until_s: int) -> Iterator[Piece]:
     """A seat up to `until_s`, cut at every whole hour and at every span of its card.
 
-    Seconds in which the card had no span (it was not there) count for nobody.
+    Seconds in which the card had no span (it was not there) are not counted.
     """
     for span in spans:
         end = until_s if span.end_s is None else min(span.end_s, until_s)
@@ -208,5 +208,5 @@ def account(seats: Sequence[Seat], spans: Sequence[Span], since_s: int, until_s:
 
 
 def remainders(total: Mapping[SpanKind, Amount], taken: Mapping[SpanKind, Amount]) -> Mapping[RowKind, Amount]:
-    """What nobody held, per kind: a card's capacity in spans of that kind less what was held in them."""
+    """What was not held, per kind: a card's capacity in spans of that kind less what was held in them."""
     return {REMAINDER_OF[kind]: total.get(kind, ZERO) - taken.get(kind, ZERO) for kind in REMAINDER_OF}

@@ -53,7 +53,7 @@ class ClusterBooks:
                 self._close(write, row.id, (), (), {})
 
     def tell(self, node: str, body: ClusterNodeIn, teller: str) -> ClusterNodeOut:
-        """Take in what a node's ledger says. Raises Conflict (a node, or a card, of somebody else), BadName."""
+        """Take in what a node's ledger says. Raises Conflict (the node or a card belongs to another meter), BadName."""
         with self._store.write() as write:
             before = known_node(write, node, teller)
             newer = _newer(before, body)

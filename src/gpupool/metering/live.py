@@ -1,6 +1,6 @@
 """What is held and used at this moment: what `gpupool top` shows.
 
-Reads the open intervals and the samples in memory. A figure that nobody measured is null.
+Reads the open intervals and the samples in memory. A figure that was not measured is null.
 """
 
 from __future__ import annotations

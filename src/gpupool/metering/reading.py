@@ -1,4 +1,4 @@
-"""Reading the books for a report: in one range, what was held of each card, what it gave, what was used, and by whom.
+"""Reading the books for a report: in one range, what was held of each card and by which tenant, and what was used.
 
 Adding up is the database's work, so the cost follows the number of kept rows and not the number of seconds. Who may see
 which row was settled before (`Ask`), and what becomes of the sums is `report`'s.

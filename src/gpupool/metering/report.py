@@ -1,4 +1,4 @@
-"""Reports: the books of a range of time, by whoever is asked for, with what was left of each card and what it costs.
+"""Reports: the books of a range of time by tenant, project, user or job, with the rest of each card and its costs.
 
 Reads only. Knows no clock: the range comes in, cut already where the books can be cut.
 """

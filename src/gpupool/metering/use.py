@@ -1,4 +1,4 @@
-"""A job's latest samples as figures: its use of its share, in percent and in sums. What nobody measured is None.
+"""A job's latest samples as figures: its use of its share, in percent and in sums. What was not measured is None.
 
 Knows no table and no clock; times of samples are the server's, in nanoseconds.
 """

@@ -121,7 +121,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Claim:
-    """A shape, asked for by somebody, at a time."""
+    """A shape that a user asked for at a time."""
 
     id: str
     shape: Shape

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
 MEMBER = "member"
-"""The role of everybody in a gang whose roles nobody named."""
+"""The role of every member of a gang without named roles."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class NumaNode:
 
 
 class NumaPart(NamedTuple):
-    """What somebody holds of one NUMA node's processors and main memory."""
+    """What a job holds of one NUMA node's processors and main memory."""
 
     numa: int
     cpu_milli: int

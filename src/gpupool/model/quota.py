@@ -68,7 +68,7 @@ class Limit:
 
     @property
     def kept(self) -> int:
-        """What is never lent: held or not, it counts as taken for everybody else."""
+        """The part that is never lent: held or not, it counts as taken for all other tenants."""
         return 0 if self.nominal is None or self.lending is None else max(0, self.nominal - self.lending)
 
 

@@ -28,7 +28,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class NoParent:
-    """A node that names a cohort nobody knows."""
+    """A node that names an unknown cohort."""
 
     node: str
     parent: str

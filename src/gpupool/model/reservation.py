@@ -1,4 +1,4 @@
-"""Capacity held for later or for somebody."""
+"""Capacity held for later or for a named user."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Permission(StrEnum):
     MANAGE_TENANT = "manage-tenant"
     """Users, tokens and every job of one's own tenant."""
     MANAGE_POOL = "manage-pool"
-    """Cards, tenants, quotas, everybody's jobs."""
+    """Cards, tenants, quotas, every user's jobs."""
     SERVE_NODE = "serve-node"
     SCRAPE = "scrape"
     TELL_CLUSTER = "tell-cluster"
@@ -67,13 +67,13 @@ class Principal:
     tenant: str
     role: Role
     unix: UnixIdentity | None = None
-    """Whom this caller's jobs run as; None: nobody is bound."""
+    """The Unix account that this caller's jobs run as; None: no account is bound."""
     local: bool = False
     """Came over the pool's own Unix socket."""
     token: str | None = None
     """Id of the token that the caller came with; None: the kernel named the caller."""
     may_mint: bool = True
-    """May make tokens: whom the kernel names may, a token only where it says so."""
+    """May make tokens: a caller over the Unix socket may, a token only with `may_mint`."""
 
     def may(self, permission: Permission) -> bool:
         return permission in PERMISSIONS[self.role]

@@ -149,7 +149,7 @@ async def _refuse_websocket(error: GpupoolError, receive: Receive, send: Send) -
 
 
 def source_of(scope: Scope) -> str:
-    """Whom the brake slows down: a Unix user, or a network address."""
+    """The source that the rate limit counts: a Unix user, or a network address."""
     peer = scope_peer(scope)
     if peer is not None:
         return f"uid {peer.uid}"

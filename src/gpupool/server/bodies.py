@@ -82,7 +82,7 @@ def check_address(scope: Scope) -> None:
 
 
 def check_text(body: bytes) -> None:
-    """Raise InvalidBody for bytes that are no UTF-8, and for JSON with strings or numbers nobody can keep."""
+    """Raise InvalidBody for bytes that are no UTF-8, and for JSON with strings or numbers that cannot be stored."""
     try:
         body.decode()
     except UnicodeDecodeError as error:

@@ -34,7 +34,7 @@ def compose(
     job_limits: JobLimits = USUAL,
     pending_limits: PendingLimits = PENDING_LIMITS,
 ) -> Services:
-    """The services of one pool over its store; whoever calls begins and closes them."""
+    """The services of one pool over its store; the caller begins and closes them."""
     tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
     fleet = Fleet(store)
     metering = Metering(store)

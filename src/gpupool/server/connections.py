@@ -1,8 +1,8 @@
-"""How many connections are open, and who may have another: pure counting, used on the event loop alone.
+"""How many connections are open, and which source may open another: pure counting, used on the event loop alone.
 
-A pool has so many descriptors, and whoever opens connections takes them from everybody. So every source, a Unix
-account or a network address, has a bound, and a reserve of the pool's total is for root, the pool's owner and the
-embedded agent: what others do never locks out those who could end it. (Decision 0019.)
+A pool has a limited number of descriptors, and every connection takes one. So every source, a Unix account or a
+network address, has a bound, and a reserve of the pool's total is for root, the pool's owner and the embedded agent:
+other users cannot lock out the administrators that could stop them. (Decision 0019.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the server listens: checking what was asked for, and binding it.
 
-Binding is apart from serving so that every refusal comes before anybody is answered. Unix
+Binding is apart from serving so that every refusal comes before the first answer. Unix
 sockets are bound by descriptor of their directory, so their path may be of any length.
 """
 
@@ -124,7 +124,7 @@ def _directory(path: Path) -> Iterator[int]:
 
 
 def _refuse_living(name: str, path: Path) -> None:
-    """Raise unless the name is free, or a socket that nobody answers on any more."""
+    """Raise unless the name is free, or a socket without a listener."""
     try:
         found = os.lstat(name)
     except FileNotFoundError:

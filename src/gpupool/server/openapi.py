@@ -37,11 +37,11 @@ TAGS = {
 }
 PROBLEMS = {
     "400": "What was asked makes no sense.",
-    "401": "Nobody is logged in.",
+    "401": "The request has no valid credentials.",
     "403": "The caller's role does not allow it.",
     "404": "There is none, or not in the caller's scope.",
     "405": "The path does not offer the method.",
-    "409": "Understood, and the answer is no; or somebody else was first.",
+    "409": "Understood, and refused; or another client was first.",
     "412": "Another generation than the one named.",
     "413": "The request is too large.",
     "422": "The request does not have the shape asked for.",

@@ -1,7 +1,7 @@
 """Listening: a Unix socket whose callers the kernel names, and TCP where it is asked for.
 
 uvicorn's protocol parses HTTP; its server is not used, because that one wakes ten times a
-second. Here nothing runs while nobody asks. Stopping waits a moment for answers that are
+second. Here nothing runs without a request. Stopping waits a moment for answers that are
 under way, then cancels what only waits (long polls, streams) and returns.
 """
 

@@ -1,7 +1,7 @@
 """Taking connections that begin with a TLS handshake: counted by address before the first byte is read.
 
-asyncio's own server tells of a connection when its handshake is done. Until then nobody would count it, and one address
-could hold as many as there are descriptors. So these sockets are accepted here. (Decision 0019.)
+asyncio's own server reports a connection when its handshake is done. Until then it would not be counted, and one
+address could hold all descriptors. So these sockets are accepted here. (Decision 0019.)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 There is one writer at a time and its transactions are short: it takes the pool's own row
 first, which orders the event log by commit, and finds there whether it still is the server
-that may write. Nobody decides anything inside a transaction that could be decided before.
+that may write. What can be decided before a transaction is decided before it.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Write:
         )
 
     def announce(self, *topics: Hashable) -> None:
-        """Wake whoever waits for these topics, once committed."""
+        """Wake the waiters for these topics, once committed."""
         self._topics.update(topics)
 
     def note(self, note: Callable[[], object]) -> None:
-        """Call this once committed, before anybody hears of it and before the next write begins.
+        """Call this once committed, before the answer is sent and before the next write begins.
 
         So a copy in memory follows the ledger in the order of its commits. It must not write.
         """

@@ -176,7 +176,7 @@ class Durability:
         self._waiters = [waiter for waiter in self._waiters if waiter not in ready]
         for loop in {loop for _, loop, _ in ready}:
             mine = [future for _, its, future in ready if its is loop]
-            with suppress(RuntimeError):  # the loop has closed: nobody waits on it any more
+            with suppress(RuntimeError):  # the loop has closed, with its waiters
                 loop.call_soon_threadsafe(_resolve, mine)
 
 

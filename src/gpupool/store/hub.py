@@ -34,7 +34,7 @@ class Ticket:
         return True
 
     def ring(self) -> None:
-        with suppress(RuntimeError):  # the loop closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop has closed, with its waiters
             self._loop.call_soon_threadsafe(self._event.set)
 
 

@@ -53,7 +53,7 @@ class Leader:
 
 
 def find_leader(connection: sa.Connection) -> Leader | None:
-    """Who leads by a database's word; None where nobody ever led or the database is not prepared."""
+    """The leader that the database names; None if there never was one or the database is not prepared."""
     if connection.dialect.name != "postgresql" or not sa.inspect(connection).has_table(leader.name):
         return None
     return read_leader(connection)

@@ -39,7 +39,7 @@ class Accounts:
 
 
 def wanted_account(accounts: Accounts, name: str) -> UnixIdentity:
-    """The account somebody typed. Raises BadName when this machine has none."""
+    """The account of that name. Raises BadName if this machine has none."""
     account = accounts.by_name(name)
     if account is None:
         raise BadName(

@@ -1,6 +1,6 @@
-"""Who holds cards on a cluster, in words of this pool: tenant, namespace as project, service account as user.
+"""The holders of cards on a cluster in the terms of this pool: tenant, namespace as project, service account as user.
 
-These users cannot log in: their names hold a colon, which nobody can give, and they are disabled from the start.
+These users cannot log in: their names hold a colon, which `user add` refuses, and they are disabled from the start.
 """
 
 from __future__ import annotations

@@ -90,12 +90,12 @@ class Identity:
 
     @property
     def own_pool(self) -> bool:
-        """Whether this is a user's own pool, whose jobs run as that user whoever asks."""
+        """Whether this is a user's own pool, whose jobs run as that user for every caller."""
         return self._owner_uid != 0
 
     @property
     def epoch(self) -> int:
-        """Grows with every change of anybody's identity or rights."""
+        """Grows with every change of a user's identity or rights."""
         return self._bearers.epoch
 
     def peek_peer(self, peer: Peer) -> Principal | None:
@@ -174,7 +174,7 @@ class Identity:
         return replace(principal, unix=self._owner) if self.own_pool else principal
 
     def _join(self, uid: int) -> Row:
-        """The user made for a Unix account that nobody knows yet."""
+        """Make the user of a Unix account that has none yet."""
         account = self._accounts.by_uid(uid)
         with self._store.write() as write:
             row = join(write, account, uid)

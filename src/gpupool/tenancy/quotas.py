@@ -60,7 +60,7 @@ def branch_of(connection: sa.Connection, kind: Kind, row: Row) -> Branch:
 
 
 def write_branch(write: Write, kind: Kind, row_id: int, wanted: QuotaIn) -> dict[str, Any]:
-    """Keep a node's other limits; the values of its own row's columns, for whoever writes that row.
+    """Write a node's other limits; return the values of its own row's columns, which the caller writes.
 
     Raises UnknownCohort, BadOption. Call `check_tree` when the row is written.
     """

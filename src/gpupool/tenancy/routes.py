@@ -186,7 +186,7 @@ def list_tokens(
     limit: Limit = 100,
     user: Annotated[str | None, Query(max_length=63)] = None,
 ) -> Page[TokenOut]:
-    """Tokens that are not revoked: one's own; for a tenant's admin its users', for an admin everybody's."""
+    """Tokens that are not revoked: one's own; for a tenant's admin those of its users, for an admin all."""
     return tenancy.tokens.list(caller, after, limit, user)
 
 

@@ -75,7 +75,7 @@ class Tenants:
             row = find_tenant(write.connection, caller, name)
             if row.name == DEFAULT_TENANT:
                 raise WrongState(
-                    "the default tenant takes callers nobody knows yet and cannot be deleted",
+                    "the default tenant takes callers that are not users yet and cannot be deleted",
                     hint=f"give it nothing instead: gpupool quota set {name} --gpus 0",
                 )
             self._refuse_while_used(write.connection, row)
@@ -95,7 +95,7 @@ class Tenants:
     def put_quota(
         self, caller: Principal, name: str, quota: QuotaIn, generation: int | None = None
     ) -> tuple[QuotaOut, int]:
-        """Set the whole quota; with `generation`, only if nobody changed the tenant since. Its new generation.
+        """Set the whole quota; with `generation`, only if the tenant was not changed since. Returns its new generation.
 
         Raises QuotaTreeRefused where the tree would not add up. Below what is held now is allowed: nothing is taken
         away, nothing more is granted.

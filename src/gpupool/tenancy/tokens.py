@@ -91,7 +91,7 @@ class Tokens:
         self._store, self._randomness = store, randomness
 
     def create(self, caller: Principal, given: TokenIn, *, once: bool = False) -> TokenOut:
-        """A token for oneself, or by a tenant's admin for users without a Unix account, or by an admin for anybody.
+        """A token for oneself, or by a tenant's admin for users without a Unix account, or by an admin for any user.
 
         Raises TokenMayNotMint, TokenOfAnAccount, NotAllowed; BadOption where it would outlive the caller's own token.
         """
@@ -112,7 +112,7 @@ class Tokens:
         return out
 
     def list(self, caller: Principal, after: str | None, limit: int, user: str | None = None) -> Page[TokenOut]:
-        """One's own; for a tenant's admin its users', for an admin everybody's. Revoked ones are left out."""
+        """One's own; for a tenant's admin those of its users, for an admin all. Revoked ones are left out."""
         query = _query().where(tokens.c.revoked_ns.is_(None), _listed(caller)).order_by(tokens.c.id).limit(limit + 1)
         if after:
             query = query.where(tokens.c.id > after)

@@ -1,6 +1,6 @@
-"""Users: who they are, which Unix account they are, whom their jobs run as.
+"""Users: their identity, their Unix account, and the account that their jobs run as.
 
-Rules kept here: nobody raises anybody above a tenant's admin but an admin; a tenant's admin
+Rules kept here: only an admin gives a role above a tenant's admin; a tenant's admin
 changes only its own tenant's users; the pool always keeps an admin that can act.
 """
 
@@ -28,7 +28,7 @@ Row = sa.Row[Any]
 OWN_TENANT_ROLES = frozenset({Role.TENANT_ADMIN, Role.USER, Role.VIEWER})
 """Roles that live inside one tenant, and that its admin may give."""
 PEOPLE = "people"
-"""Topic announced whenever somebody's identity or rights change."""
+"""Topic announced whenever a user's identity or rights change."""
 
 
 class Users:

@@ -1,4 +1,4 @@
-"""The jobs of a verification, or of a doctor's look: submitted like anybody's, read by their logs, gone at the end.
+"""The jobs of a verification, or of a doctor's look: submitted as ordinary jobs, read by their logs, gone at the end.
 
 Each has a longest time, so that none outlives a verification that was killed. Everything is taken back in
 `__exit__`, whatever happened: jobs are ended and the tenants made for it are deleted.
@@ -207,7 +207,7 @@ class Bench:
         if self.device and task.job["device"] != self.device:
             raise Refused(
                 f"{task.job['name']} was placed on {task.job['device']}, not on {self.device} beside the others",
-                hint="somebody took a part of the card meanwhile; try again",
+                hint="another job took a part of the card meanwhile; try again",
             )
         return task
 

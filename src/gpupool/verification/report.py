@@ -23,7 +23,7 @@ VERDICTS: Final = {True: "kept", False: "NOT KEPT", None: "not shown"}
 
 @dataclass(frozen=True)
 class Identity:
-    """Of what, when and by whom: everything a report must say to mean something later."""
+    """The pool, the time and the user of a report, which make it comparable later."""
 
     pool: str
     pool_version: str

@@ -49,8 +49,8 @@ class OwnRoom(Wire):
     firm_bytes: int | None = Field(None, description="the same: memory")
     preemptible_milli: int | None = Field(None, description="what preemptible claims may take now: compute")
     preemptible_bytes: int | None = Field(None, description="the same: memory")
-    most_firm_milli: int | None = Field(None, description="what it could hold without preemptible if nobody held any")
-    most_preemptible_milli: int | None = Field(None, description="what it could hold if nobody held any")
+    most_firm_milli: int | None = Field(None, description="what it could hold without preemptible if nothing were held")
+    most_preemptible_milli: int | None = Field(None, description="what it could hold if nothing were held")
 
 
 class CapacityOut(Wire):

@@ -27,7 +27,7 @@ class ClusterHeld(Wire):
     seats: list[ClusterSeat] = Field(min_length=1, max_length=128)
     held_ns: int = Field(ge=1, le=BIG)
     gpu_milliseconds: int | None = Field(
-        None, ge=0, le=BIG, description="GPU time that the container used since it began; null: nobody counts it"
+        None, ge=0, le=BIG, description="GPU time that the container used since it began; null: not counted"
     )
 
 

@@ -29,7 +29,7 @@ class DefragIn(MoveLimits):
 
 class RebalanceIn(MoveLimits):
     step_milli: int = Field(100, ge=0, le=1000, description="a move brings two cards nearer together by more than this")
-    use_free_cards: bool = Field(False, description="also move shares to cards that nobody uses")
+    use_free_cards: bool = Field(False, description="also move shares to unused cards")
 
 
 class MoveOut(Wire):

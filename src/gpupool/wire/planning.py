@@ -1,4 +1,4 @@
-"""What would be different: a change to the pool that nobody makes, and what the queue would come to."""
+"""What would be different: a change to the pool that is only simulated, and what the queue would come to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ForecastOut(Wire):
     largest_milli: int = Field(description="the largest claim on one node that would start, in thousandths of a card")
     whole_nodes: int
     evictions: int
-    no_end: int = Field(description="jobs whose end nobody knows: here they never end")
+    no_end: int = Field(description="jobs of unknown end: here they never end")
     moved: int = Field(description="jobs on removed nodes, which wait again")
     horizon_seconds: float = Field(description="how far this side was looked ahead")
 
