@@ -6,15 +6,17 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from gpupool.base.errors import NotFound, RecordDamaged
+from gpupool.base.errors import CardNotReady, NotFound, RecordDamaged
+from gpupool.base.units import WHOLE
 from gpupool.kubernetes.objects import Entry
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.container_files import control_nodes
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Prepared
 from gpupool.mechanisms.fence import Fence, shared_directories, usage_of
-from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.notes import Note, NoteBook
 from gpupool.mechanisms.regions import FenceDeviceUsage, RegionDamaged
 from gpupool.probes.contract import Machine
 from gpupool.probes.simulated import SimulatedProbe
@@ -40,13 +42,32 @@ class Preparing:
         )
 
     def prepare(self, entry: Entry) -> Prepared:
-        """What the container is started with. Raises NotFound, Refused, StaleGeneration."""
+        """What the container is started with. Raises NotFound, Refused, StaleGeneration, CardNotReady."""
         view = self._view(entry)
+        self._refuse_crowded(entry)
         prepared = registry.choose(view).prepare(view, self._state_dir)
         self._divide(view.allocation)
         # Of a card that we hand out, the vendor's runtime hook is to add nothing of its own.
         nodes = (*prepared.allow_nodes, *(control_nodes() if prepared.allow_nodes else ()))
         return replace(prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"}, allow_nodes=nodes)
+
+    def _refuse_crowded(self, entry: Entry) -> None:
+        """What is prepared and the entry fit on each card together, unless the ledger has lost entries.
+
+        After a restore or a deletion of the ledger, the controller may place on such a card before this agent's report
+        tells it of them.
+        """
+        own, book = allocation_of(*entry.key), NoteBook(self._state_dir)
+        notes = [note for note in book.every() if note.allocation != own]
+        for seat in entry.seats:
+            held = [(note, share) for note in notes for share in _shares(note) if share["uuid"] == seat.device]
+            milli = seat.gpu_milli + sum(share["gpu_milli"] for _, share in held)
+            size = seat.memory_bytes + sum(share["memory_bytes"] for _, share in held)
+            if milli > WHOLE or size > self._devices[seat.device].memory_bytes:
+                raise CardNotReady(
+                    f"card {seat.device} is still held by {', '.join(_job(note) for note, _ in held)}",
+                    hint="the container starts when they have ended",
+                )
 
     def undo(self, uid: str, container: str) -> None:
         """Nothing of it is left; nothing happens where nothing was."""
@@ -128,6 +149,22 @@ class Preparing:
             priority=entry.priority,
             machine=self._machine,
         )
+
+
+def _share_of(note: Note) -> Mapping[str, Any]:
+    """What its container reads about its share; a fence keeps more beside it."""
+    found: Mapping[str, Any] = note.made.get("share", note.made)
+    return found
+
+
+def _shares(note: Note) -> list[dict[str, Any]]:
+    """Of each of its cards."""
+    found: list[dict[str, Any]] = _share_of(note).get("devices", [])
+    return found
+
+
+def _job(note: Note) -> str:
+    return str(_share_of(note).get("job", note.allocation))
 
 
 def allocation_of(uid: str, container: str) -> str:

@@ -147,8 +147,12 @@ class NoteBook:
 
     def all(self, mechanism: str) -> Iterator[Note]:
         """The notes of one mechanism, by allocation. Damaged ones are nobody's: see `damaged`."""
+        return (note for note in self.every() if note.mechanism == mechanism)
+
+    def every(self) -> Iterator[Note]:
+        """The notes of all mechanisms, by allocation, without damaged ones."""
         notes = (self.find(name) for name in self._names())
-        return (note for note in notes if note is not None and note.mechanism == mechanism)
+        return (note for note in notes if note is not None)
 
     def _names(self) -> list[str]:
         return sorted(path.name for path in self._root.iterdir()) if self._root.is_dir() else []

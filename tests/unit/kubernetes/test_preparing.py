@@ -1,14 +1,16 @@
-"""What a node's agent does with notes of prepared shares that a power cut tore or that cannot be flushed."""
+"""What a node's agent prepares: never more than a card has, and whatever became of the notes of what it prepared."""
 
 from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpupool.base.units import GIB
+from gpupool.base.errors import CardNotReady
+from gpupool.base.units import GIB, WHOLE
 from gpupool.kubernetes.objects import Entry
 from gpupool.kubernetes.preparing import SHOWN, Preparing, allocation_of
 from gpupool.mechanisms.arbiter import Arbiter
@@ -75,3 +77,26 @@ def test_a_note_that_cannot_be_flushed_prepares_nothing_and_the_next_try_does(
     assert not (NoteBook(tmp_path).folder(NAME) / "share").exists()
     preparing.prepare(entry)
     assert preparing.on_record() == {entry.key: 3}
+
+
+@pytest.mark.parametrize(("milli", "size"), [(WHOLE, 8 * GIB), (300, 40 * GIB)])
+def test_a_card_that_a_lost_entry_still_holds_is_not_prepared_for_another(
+    preparing: Preparing, entry: Entry, milli: int, size: int
+) -> None:
+    """The ledger was restored to an older copy while the first container ran, and gave its card out again."""
+    preparing.prepare(entry)
+    (seat,) = entry.seats
+    other = replace(entry, uid="uid-2", pod="next", seats=(replace(seat, gpu_milli=milli, memory_bytes=size),))
+    with pytest.raises(CardNotReady, match=rf"card {seat.device} is still held by team/train/main"):
+        preparing.prepare(other)
+    assert preparing.on_record() == {entry.key: 3}
+    preparing.undo(*entry.key)
+    preparing.prepare(other)
+    assert preparing.on_record() == {other.key: 3}
+
+
+def test_shares_that_fit_on_a_card_are_prepared_side_by_side_and_again(preparing: Preparing, entry: Entry) -> None:
+    other = replace(entry, uid="uid-2")
+    for one in (entry, other, entry, replace(other, generation=4)):
+        preparing.prepare(one)
+    assert preparing.on_record() == {entry.key: 3, other.key: 4}
