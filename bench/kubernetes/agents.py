@@ -13,6 +13,7 @@ from typing import Any
 from gpupool.base.errors import ApiRefused, Unavailable
 from gpupool.kubernetes import ledger, names
 from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.objects import EntryState, entries_of
 from gpupool.kubernetes.pace import Pace
 from gpupool.kubernetes.watch import keep
 
@@ -94,9 +95,9 @@ class Agents:
 def _differs(node: Object, bound: set[str]) -> Object | None:
     """What the node's agent has to report; None where that stands there already."""
     used = [
-        {"uid": one["uid"], "container": one["container"], "generation": one["generation"], "slot": f"s{n:04d}"}
-        for n, one in enumerate(node["spec"].get("allocations") or ())
-        if one["uid"] in bound and one["state"] != "draining"
+        {"uid": one.uid, "container": one.container, "generation": one.generation, "slot": f"s{n:04d}"}
+        for n, one in enumerate(entries_of(node["spec"]))
+        if one.uid in bound and one.state is not EntryState.DRAINING
     ]
     status, seen = node.get("status") or {}, node["metadata"]["generation"]
     if status.get("observedGeneration") == seen and _uses(status.get("slots") or ()) == _uses(used):

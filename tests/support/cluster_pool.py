@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.objects import Mode
+from gpupool.kubernetes.objects import EntryState, Mode, entries_of
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
@@ -165,7 +165,7 @@ class ClusterPool:
     def entries(self) -> dict[str, list[dict[str, Any]]]:
         """By node what stands in its ledger."""
         items = self.admin.get(ledger.NODES)["items"]
-        return {item["metadata"]["name"]: item["spec"].get("allocations", []) for item in items}
+        return {item["metadata"]["name"]: [one.to_json() for one in entries_of(item["spec"])] for item in items}
 
     def cards(self) -> dict[str, list[dict[str, Any]]]:
         """By node its cards."""
@@ -263,9 +263,9 @@ class SimulatedAgents:
 
     def _report(self, node: dict[str, Any], bound: set[str]) -> None:
         used = [
-            {"uid": one["uid"], "container": one["container"], "generation": one["generation"], "slot": f"s{n:04d}"}
-            for n, one in enumerate(node["spec"].get("allocations", []))
-            if one["uid"] in bound and one["state"] != "draining"
+            {"uid": one.uid, "container": one.container, "generation": one.generation, "slot": f"s{n:04d}"}
+            for n, one in enumerate(entries_of(node["spec"]))
+            if one.uid in bound and one.state is not EntryState.DRAINING
         ]
         seen = node["metadata"]["generation"]
         known = node.get("status", {})

@@ -108,6 +108,7 @@ def status(node_name: str, count: int, *, observed: int = 0, slots: int = 512) -
     return {
         "observedGeneration": observed,
         "slotCount": slots,
+        "readsText": True,
         "cards": cards(node_name, count),
         "slots": [],
         "conditions": [{"type": "Ready", "status": "True"}],

@@ -41,7 +41,7 @@ def swap(node: GpuNode, then: Stretches, *, metered: bool = False, forget: bool 
     found: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/generation", "value": node.version},
         *([{"op": "test", "path": "/spec/ledgerNs", "value": node.ledger_ns}] if node.ledger_ns else []),
-        {"op": "add", "path": "/spec/allocations", "value": [entry.json for entry in then.entries]},
+        {"op": "add", "path": "/spec/allocations", "value": node.written_as(then.entries)},
         {"op": "add", "path": "/spec/ledgerNs", "value": then.at_ns},
     ]
     if then.ended != node.ended:
@@ -79,7 +79,7 @@ async def write(
         if error.conflict or error.gone:
             return None
         raise
-    stands = found["spec"].get("allocations") == [entry.json for entry in then.entries]
+    stands = found["spec"].get("allocations") == node.written_as(then.entries)
     return GpuNode.from_json(found, then.entries if stands else None)
 
 

@@ -26,6 +26,7 @@ def status_of(
         "observedGeneration": observed,
         "slotCount": slot_count,
         "agent": __version__,
+        "readsText": True,
         "cards": [_card(device).to_json() for device in cards],
         "topology": topology_facts(topology),
         "slots": [one.to_json() for one in used],

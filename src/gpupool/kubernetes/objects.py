@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gpupool.base.units import WHOLE
 from gpupool.kubernetes import names, tracking
 from gpupool.kubernetes.ended import Ended, cards_of, seats_of
+from gpupool.kubernetes.entry_text import as_text, of_text
 from gpupool.kubernetes.reported import Card, Others, SlotUse
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Sharing
@@ -101,6 +102,11 @@ class Entry:
         """`to_json`, made once: a ledger is written with all its entries, of which mostly one is another."""
         return self.to_json()
 
+    @cached_property
+    def text(self) -> str:
+        """The same as one line, made once as well."""
+        return as_text(self.json)
+
     def to_json(self) -> dict[str, Any]:
         found = {
             "uid": self.uid,
@@ -118,7 +124,9 @@ class Entry:
         return {**found, **{name: value for name, value in more.items() if value}}
 
     @classmethod
-    def from_json(cls, read: Json) -> Entry:
+    def from_json(cls, found: Json | str) -> Entry:
+        """Of a record, or of a line as `entry_text` writes it."""
+        read = of_text(found) if isinstance(found, str) else found
         return cls(
             uid=read["uid"],
             namespace=read["namespace"],
@@ -163,10 +171,16 @@ class GpuNode:
     """What ended up to then is in the books: the meter's word."""
     owned: bool = False
     """It goes with its Node, by the API server."""
+    reads_text: bool = False
+    """Its agent reads entries that are lines of text."""
     tracked: bool = field(default=False, compare=False)
     """The server keeps of it who wrote which field, for nobody."""
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
+
+    def written_as(self, entries: Iterable[Entry]) -> list[Json | str]:
+        """Entries as they are to stand in this ledger."""
+        return [entry.text if self.reads_text else entry.json for entry in entries]
 
     def with_entries(self, entries: Iterable[Entry]) -> GpuNode:
         return replace(self, entries=tuple(entries))
@@ -203,7 +217,7 @@ class GpuNode:
             mode=Mode(spec.get("mode", Mode.OBSERVE)),
             entries=entries_of(spec) if known is None else known,
             version=meta.get("generation", 0),
-            cards=tuple(Card.from_json(one) for one in status.get("cards") or ()),
+            cards=_cards(status.get("cards") or ()),
             topology=read_topology(status.get("topology") or {}),
             slots=tuple(SlotUse.from_json(one) for one in status.get("slots") or ()),
             others=Others.from_json(status.get("others") or {}),
@@ -214,6 +228,7 @@ class GpuNode:
             ended=tuple(Ended.from_json(one) for one in spec.get("ended") or ()),
             metered_ns=_instant((meta.get("annotations") or {}).get(names.METERED, "")),
             owned=bool(meta.get("ownerReferences")),
+            reads_text=bool(status.get("readsText")),
             tracked=tracking.is_useless(meta),
             written=meta.get("resourceVersion", ""),
         )
@@ -222,6 +237,11 @@ class GpuNode:
 def entries_of(spec: Json) -> tuple[Entry, ...]:
     """As they stand in a ledger."""
     return tuple(Entry.from_json(one) for one in spec.get("allocations") or ())
+
+
+def _cards(read: Iterable[Json]) -> tuple[Card, ...]:
+    """Each once: that an agent names one twice is not checked by the API server, which it would cost at each write."""
+    return tuple({one["uuid"]: Card.from_json(one) for one in read}.values())
 
 
 def _instant(text: str) -> int:

@@ -45,7 +45,7 @@ def gpu_node() -> Schema:
         {
             "mode": words(Mode, default=Mode.OBSERVE.value),
             "allocations": {
-                **listed(opaque(entry_schema()), MOST_ENTRIES, default=[]),
+                **listed(_entry(), MOST_ENTRIES, default=[]),
                 "description": f"who has which card; {_ALONE}",
             },
             "ledgerNs": {**whole(), "description": "the ledger's clock: the instant of its latest write"},
@@ -60,11 +60,15 @@ def gpu_node() -> Schema:
         {
             "observedGeneration": whole(),
             "slotCount": whole(),
-            "cards": listed(_card(), MOST_CARDS, keys=("uuid",)),
+            "cards": listed(_card(), MOST_CARDS),
             "slots": listed(_slot(), MOST_ENTRIES),
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": text(64),
+            "readsText": {
+                "type": "boolean",
+                "description": "the agent reads entries that are lines of text; without it they are records",
+            },
             "conditions": listed(condition(), 8, keys=("type",)),
         }
     )
@@ -224,6 +228,14 @@ def entry_schema() -> Schema:
         },
         required=("uid", "namespace", "pod", "container", "cards", "tenant", "state", "generation"),
     )
+
+
+def _entry() -> Schema:
+    """A record, or the same as a line (`entry_text`): so its type is left open."""
+    found = opaque(entry_schema())
+    del found["type"]
+    found["description"] += "; a record, or a line of them: NAME=VALUE, cards=UUID:MILLI:BYTES,..."
+    return found
 
 
 def _card() -> Schema:

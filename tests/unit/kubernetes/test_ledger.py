@@ -74,6 +74,13 @@ def test_the_answer_to_a_write_keeps_the_entries_that_were_written() -> None:
     assert other.entries[0].state is EntryState.DRAINING
 
 
+def test_entries_are_written_as_lines_once_the_nodes_agent_reads_them() -> None:
+    made = gpu_node(allocations=[ENTRY.to_json()])
+    assert GpuNode.from_json(made).written_as([ENTRY]) == [ENTRY.text]
+    del made["status"]["readsText"]
+    assert GpuNode.from_json(made).written_as([ENTRY]) == [ENTRY.to_json()]
+
+
 class Answers(KubeApi):
     """One answer to every patch."""
 

@@ -72,7 +72,20 @@ def test_no_field_of_what_the_controller_alone_writes_costs_the_api_server_a_loo
         found = schema(path)
         assert "properties" not in found
         assert found["x-kubernetes-preserve-unknown-fields"] is True
-        assert found["description"] == f"fields: {', '.join(of['properties'])}"
+        assert found["description"].startswith(f"fields: {', '.join(of['properties'])}")
+
+
+def test_an_entry_may_be_a_record_or_a_line() -> None:
+    assert "type" not in schema("spec.allocations.[]")
+    lines = GpuNode.from_json(gpu_node(allocations=[ENTRY.text]))
+    records = GpuNode.from_json(gpu_node(allocations=[ENTRY.to_json()]))
+    assert lines.entries == records.entries == (ENTRY,)
+
+
+def test_a_card_that_an_agent_names_twice_is_one() -> None:
+    made = gpu_node(count=2)
+    made["status"]["cards"] *= 2
+    assert [card.index for card in GpuNode.from_json(made).cards] == [0, 1]
 
 
 def test_a_node_is_free_of_what_its_entries_hold() -> None:
