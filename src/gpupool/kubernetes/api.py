@@ -1,7 +1,7 @@
 """Requests to the API server: JSON in, JSON out, and watches that go on. It knows no object of ours and no rule.
 
-Plain HTTP by aiohttp and not a typed client: the same 2,000 releases cost a typed one two to three times the processor
-time (measured; see bench/kubernetes), and the few shapes that we read are plain JSON.
+Plain HTTP (`http_lines`) and not a typed client: the same 2,000 releases cost a typed one two to three times the
+processor time (measured; see bench/kubernetes), and the few shapes that we read are plain JSON.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlencode
 
-import aiohttp
-
+from gpupool import __version__
 from gpupool.base.errors import ApiRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.connection import Connection
+from gpupool.kubernetes.http_lines import Answer, Line, Lines, Request, Server
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -30,8 +31,11 @@ ROUND_SECONDS = 10 * ANSWER_SECONDS
 """What a task's round may take that asks several times in a row, each answer at the last moment."""
 WATCH_SECONDS = 300
 """A watch is asked to end after that long and begun again, so that a connection that died silently is noticed."""
+SILENCE_SECONDS = WATCH_SECONDS + 30.0
 PAGE = 500
 BUSY = 429
+AGENT = f"User-Agent: gpupool/{__version__}\r\n"
+"""The API server names the writer of a field by it."""
 _LATER = (408, BUSY, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
@@ -50,26 +54,23 @@ class KubeApi:
     def __init__(self, connection: Connection, connections: int = 16) -> None:
         self.connection = connection
         self._limit = connections
-        self._http: aiohttp.ClientSession | None = None
-        self._watching: aiohttp.ClientSession | None = None
+        self._http: Lines | None = None
+        self._watching: Lines | None = None
         self.requests = 0
         """Sent so far, watches included: what a decision costs the API server is counted in tests and benches."""
 
     async def __aenter__(self) -> KubeApi:
-        self._http = self._pool(self._limit)
-        self._watching = self._pool(0)  # no limit: so many as there are watches
+        server = Server(self.connection.url, self.connection.tls)
+        self._http = Lines(server, self._limit)
+        self._watching = Lines(server)  # no limit: so many as there are watches
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for pool in (self._http, self._watching):
-            assert pool is not None
-            await pool.close()
-
-    def _pool(self, limit: int) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=limit, ssl=self.connection.tls)
-        return aiohttp.ClientSession(connector=connector, base_url=self.connection.url)
+        for lines in (self._http, self._watching):
+            assert lines is not None
+            lines.close()
 
     async def get(self, path: str, **query: str) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
@@ -105,20 +106,21 @@ class KubeApi:
         self, method: str, path: str, body: Any, kind: str, accept: str, query: Mapping[str, str] | None
     ) -> bytes:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        self.requests += 1
+        request = self._request(method, path, query or {}, kind, accept, data)
+        assert self._http is not None, "used outside of its block"
         try:
-            async with self._session.request(
-                method, path, data=data, params=dict(query or {}), headers=self._headers(kind, accept), timeout=timeout
-            ) as answer:
-                text = await answer.read()
-                if answer.status == 401:
-                    self.connection.unknown()
-                if answer.status >= 300:
-                    raise _refusal(answer.status, text)
-                return text
-        except (aiohttp.ClientError, TimeoutError) as error:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                status, text = await self._http.ask(request)
+        except OSError as error:  # TimeoutError is one
             raise Unavailable(f"the API server at {self.connection.url} does not answer: {error!r}") from None
+        self._judge(status, text)
+        return text
+
+    def _judge(self, status: int, text: bytes) -> None:
+        if status == 401:
+            self.connection.unknown()
+        if status >= 300:
+            raise _refusal(status, text)
 
     async def list(self, path: str, **query: str) -> tuple[list[dict[str, Any]], str]:
         """Every object, page by page, and the version from which a watch goes on."""
@@ -135,42 +137,52 @@ class KubeApi:
         """(ADDED, MODIFIED or DELETED, object) since that version, until the server ends the watch. Raises Expired."""
         asked = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
         asked["timeoutSeconds"] = str(WATCH_SECONDS)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=WATCH_SECONDS + 30)
+        request = self._request("GET", path, asked, JSON, JSON, None)
         assert self._watching is not None, "used outside of its block"
-        self.requests += 1
         try:
-            async with self._watching.get(path, params=asked, headers=self._headers(), timeout=timeout) as answer:
-                if answer.status == 401:
-                    self.connection.unknown()
+            async with self._watching.begun(request) as (line, answer):
                 if answer.status >= 300:
-                    raise _expired_or(_refusal(answer.status, await answer.read()))
-                async for line in _lines(answer.content):
-                    event = json.loads(line)
+                    try:
+                        self._judge(answer.status, b"".join([piece async for piece in _pieces(line, answer)]))
+                    except GpupoolError as error:
+                        raise _expired_or(error) from None
+                async for text in _lines(line, answer):
+                    event = json.loads(text)
                     if event["type"] == "ERROR":
                         told = event["object"]
-                        raise _expired_or(_refusal(told.get("code", 500), line))
+                        raise _expired_or(_refusal(told.get("code", 500), text))
                     yield event["type"], event["object"]
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except OSError as error:
             raise Unavailable(f"the watch of {path} broke off: {error!r}") from None
 
-    @property
-    def _session(self) -> aiohttp.ClientSession:
-        assert self._http is not None, "used outside of its block"
-        return self._http
-
-    def _headers(self, kind: str = JSON, accept: str = JSON) -> dict[str, str]:
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str], kind: str, accept: str, body: bytes | None
+    ) -> Request:
+        self.requests += 1
         bearer = self.connection.bearer()
-        return {"Content-Type": kind, "Accept": accept, **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+        who = f"Authorization: Bearer {bearer}\r\n" if bearer else ""
+        said = f"Content-Type: {kind}\r\n" if body is not None else ""
+        target = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
+        return Request(method, target, f"Accept: {accept}\r\n{AGENT}{said}{who}", body)
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: an object may be larger than a reader's line limit."""
+async def _pieces(line: Line, answer: Answer) -> AsyncIterator[bytes]:
+    while True:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            piece = await line.more(answer)
+        if not piece:
+            return
+        yield piece
+
+
+async def _lines(line: Line, answer: Answer) -> AsyncIterator[bytes]:
+    """Lines of any length."""
     rest = b""
-    async for piece in content.iter_any():
+    async for piece in _pieces(line, answer):
         *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
+        for one in lines:
+            if one:
+                yield one
 
 
 def _refusal(status: int, text: bytes) -> GpupoolError:

@@ -1,0 +1,251 @@
+"""HTTP over kept connections: answers in any pieces, connections that end, and limits."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gpupool.kubernetes import http_lines
+from gpupool.kubernetes.http_lines import Answer, Broken, Lines, Request, Server
+
+WITH_LENGTH = b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5\r\n\r\nhello"
+IN_CHUNKS = b"HTTP/1.1 201 Made\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;a=b\r\nlo\r\n0\r\nTrailer: x\r\n\r\n"
+AFTER_ANOTHER = b"HTTP/1.1 100 Continue\r\n\r\n" + WITH_LENGTH
+WITHOUT_BODY = b"HTTP/1.1 204 No Content\r\n\r\n"
+GET = Request("GET", "/asked", "Accept: x\r\n")
+PATCH = Request("PATCH", "/asked", "", b"{}")
+Script = Callable[["Peer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def body_of(data: bytes, size: int) -> tuple[Answer, bytes]:
+    answer, body = Answer(), b""
+    for at in range(0, len(data), size):
+        answer.take(data[at : at + size])
+        body += answer.taken()
+    return answer, body
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize(
+    ("data", "status", "body"),
+    [
+        (WITH_LENGTH, 200, b"hello"),
+        (IN_CHUNKS, 201, b"hello"),
+        (AFTER_ANOTHER, 200, b"hello"),
+        (WITHOUT_BODY, 204, b""),
+    ],
+)
+def test_an_answer_is_read_in_whatever_pieces_it_comes(data: bytes, status: int, body: bytes, size: int) -> None:
+    answer, found = body_of(data, size)
+    assert (answer.status, found, answer.ended, answer.closes) == (status, body, True, False)
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    answer, found = body_of(b"HTTP/1.1 200 OK\r\n\r\nhello", 1000)
+    assert (found, answer.ended, answer.closes) == (b"hello", False, True)
+    answer.end()
+    assert answer.ended
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.0 200 OK\r\nContent-Length: 0", b"HTTP/1.1 401 No\r\nContent-Length: 0"])
+def test_a_connection_that_is_to_close_or_that_is_not_known_is_not_kept(head: bytes) -> None:
+    answer, _ = body_of(head + b"\r\n\r\n", 1000)
+    assert (answer.ended, answer.closes) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        WITH_LENGTH + b"!",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * http_lines.MOST_HEAD,
+    ],
+)
+def test_what_is_no_answer_is_broken(data: bytes) -> None:
+    with pytest.raises(Broken):
+        Answer().take(data)
+
+
+@pytest.mark.parametrize("cut", [0, 20, len(WITH_LENGTH) - 1])
+def test_an_answer_that_is_cut_off_is_broken_and_says_whether_anything_came(cut: int) -> None:
+    answer = Answer()
+    if cut:
+        answer.take(WITH_LENGTH[:cut])
+    with pytest.raises(Broken) as raised:
+        answer.end()
+    assert raised.value.unheard is (cut == 0)
+
+
+class Peer:
+    """A server that follows a script, and counts."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.over = asyncio.Event()
+
+    async def heard(self, reader: asyncio.StreamReader) -> bytes:
+        """The next request, without its body; empty where the connection ended."""
+        try:
+            found = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return b""
+        if b"Content-Length: 2" in found:
+            await reader.readexactly(2)
+        self.requests.append(found)
+        return found
+
+    @asynccontextmanager
+    async def lines(self, limit: int = 0) -> AsyncIterator[Lines]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            try:
+                await self._script(self, reader, writer)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/cluster/"
+        found = Lines(Server(url, ssl.create_default_context()), limit)
+        try:
+            yield found
+        finally:
+            found.close()
+            self.over.set()
+            server.close()
+
+
+async def answers(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while await peer.heard(reader):
+        writer.write(WITH_LENGTH)
+
+
+async def answers_once(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """It takes a second request of a connection and ends it."""
+    await peer.heard(reader)
+    writer.write(WITH_LENGTH)
+    await peer.heard(reader)
+
+
+async def watches(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await peer.heard(reader)
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for piece in (b"one\n", b"two\n"):
+        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+    await peer.over.wait()
+
+
+def run(of: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(of, 30))
+
+
+def test_a_connection_is_used_again_and_a_path_before_ours_is_kept() -> None:
+    async def check() -> None:
+        peer = Peer(answers)
+        async with peer.lines() as lines:
+            assert [await lines.ask(one) for one in (GET, PATCH, GET)] == [(200, b"hello")] * 3
+        assert peer.connections == 1
+        assert peer.requests[0].startswith(b"GET /cluster/asked HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert b"Content-Length: 2\r\n" in peer.requests[1]
+
+    run(check())
+
+
+def test_a_target_cannot_end_its_line() -> None:
+    made = Server("https://h", ssl.create_default_context()).encoded(Request("GET", "/a b\r\nX: y?c=%20", ""))
+    assert made.startswith(b"GET /a%20b%0D%0AX:%20y?c=%20 HTTP/1.1\r\nHost: h\r\n")
+
+
+def test_a_connection_that_rested_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        peer = Peer(answers)
+        async with peer.lines() as lines:
+            await lines.ask(PATCH)
+            monkeypatch.setattr(http_lines, "IDLE_SECONDS", 0.0)
+            await lines.ask(PATCH)
+        assert peer.connections == 2
+
+    run(check())
+
+
+def test_what_may_be_sent_twice_is_where_a_kept_connection_ends_without_an_answer() -> None:
+    async def check() -> None:
+        peer = Peer(answers_once)
+        async with peer.lines() as lines:
+            assert await lines.ask(GET) == (200, b"hello")
+            assert await lines.ask(GET) == (200, b"hello")
+        assert len(peer.requests) == 3
+
+    run(check())
+
+
+def test_what_may_not_be_sent_twice_is_broken_then() -> None:
+    async def check() -> None:
+        peer = Peer(answers_once)
+        async with peer.lines() as lines:
+            await lines.ask(PATCH)
+            with pytest.raises(Broken):
+                await lines.ask(PATCH)
+        assert len(peer.requests) == 2
+
+    run(check())
+
+
+def test_no_more_connections_than_the_limit_are_used_at_once() -> None:
+    async def check() -> None:
+        peer = Peer(answers)
+        async with peer.lines(limit=2) as lines:
+            await asyncio.gather(*(lines.ask(PATCH) for _ in range(20)))
+        assert peer.connections == 2
+
+    run(check())
+
+
+def test_a_body_that_does_not_end_comes_in_pieces_and_is_broken_when_all_is_closed() -> None:
+    async def check() -> None:
+        peer = Peer(watches)
+        async with peer.lines() as lines, lines.begun(GET) as (line, answer):
+            heard = b""
+            while heard != b"one\ntwo\n":
+                heard += await line.more(answer)
+            asyncio.get_running_loop().call_soon(lines.close)
+            with pytest.raises(Broken, match="closed here"):
+                await line.more(answer)
+
+    run(check())
+
+
+def test_one_who_does_not_wait_for_an_answer_leaves_no_connection_behind() -> None:
+    async def check() -> None:
+        peer = Peer(watches)
+        async with peer.lines(limit=1) as lines:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await lines.ask(PATCH)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await lines.ask(PATCH)
+        assert peer.connections == 2
+
+    run(check())
+
+
+def test_a_large_body_is_sent_whole() -> None:
+    async def swallow(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(8 << 20)
+        writer.write(WITH_LENGTH)
+        await peer.over.wait()
+
+    async def check() -> None:
+        async with Peer(swallow).lines() as lines:
+            assert await lines.ask(Request("POST", "/", "", bytes(8 << 20))) == (200, b"hello")
+
+    run(check())
