@@ -49,7 +49,7 @@ class Agents:
 
     def held(self) -> int:
         """Entries in all ledgers."""
-        return sum(len(node["spec"].get("allocations") or ()) for node in self._ledgers.values())
+        return sum(len(entries_of(node["spec"])) for node in self._ledgers.values())
 
     def _note_ledger(self, found: Object, gone: bool) -> None:
         name = found["metadata"]["name"]

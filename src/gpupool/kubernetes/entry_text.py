@@ -1,8 +1,8 @@
 """An entry of a ledger as one line of text, `uid=... cards=UUID:MILLI:BYTES,... state=...`. Pure.
 
 The API server decodes, copies, compares and encodes an object field by field, several times a write, and whatever
-changed: 40 entries as records take it four times the memory that 40 lines take (docs/measured). A record is read as
-well: an entry is one until the node's agent says that it reads lines.
+changed: 40 entries as records take it four times the memory that one text of 40 lines takes (docs/measured). Records
+are read as well: entries are such until the node's agent says that it reads lines.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ no rules and no requests. Sizes are bytes, compute is thousandths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -178,9 +178,12 @@ class GpuNode:
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
 
-    def written_as(self, entries: Iterable[Entry]) -> list[Json | str]:
-        """Entries as they are to stand in this ledger."""
-        return [entry.text if self.reads_text else entry.json for entry in entries]
+    def written_as(self, entries: Iterable[Entry]) -> Sequence[Json | str]:
+        """Entries as they are to stand in this ledger: a record each, or one text with a line each."""
+        if self.reads_text:
+            text = "\n".join(entry.text for entry in entries)
+            return [text] if text else []
+        return [entry.json for entry in entries]
 
     def with_entries(self, entries: Iterable[Entry]) -> GpuNode:
         return replace(self, entries=tuple(entries))
@@ -236,7 +239,10 @@ class GpuNode:
 
 def entries_of(spec: Json) -> tuple[Entry, ...]:
     """As they stand in a ledger."""
-    return tuple(Entry.from_json(one) for one in spec.get("allocations") or ())
+    found: list[Entry] = []
+    for one in spec.get("allocations") or ():
+        found += map(Entry.from_json, one.split("\n") if isinstance(one, str) else (one,))
+    return tuple(found)
 
 
 def _cards(read: Iterable[Json]) -> tuple[Card, ...]:

@@ -67,7 +67,7 @@ def gpu_node() -> Schema:
             "agent": text(64),
             "readsText": {
                 "type": "boolean",
-                "description": "the agent reads entries that are lines of text; without it they are records",
+                "description": "the agent reads entries that are lines of one text; without it they are records",
             },
             "conditions": listed(condition(), 8, keys=("type",)),
         }
@@ -231,10 +231,10 @@ def entry_schema() -> Schema:
 
 
 def _entry() -> Schema:
-    """A record, or the same as a line (`entry_text`): so its type is left open."""
+    """A record, or a text with a line for each entry (`entry_text`): so its type is left open."""
     found = opaque(entry_schema())
     del found["type"]
-    found["description"] += "; a record, or a line of them: NAME=VALUE, cards=UUID:MILLI:BYTES,..."
+    found["description"] += "; a record, or a text with a line an entry: NAME=VALUE, cards=UUID:MILLI:BYTES,..."
     return found
 
 

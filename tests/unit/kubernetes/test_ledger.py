@@ -76,7 +76,9 @@ def test_the_answer_to_a_write_keeps_the_entries_that_were_written() -> None:
 
 def test_entries_are_written_as_lines_once_the_nodes_agent_reads_them() -> None:
     made = gpu_node(allocations=[ENTRY.to_json()])
-    assert GpuNode.from_json(made).written_as([ENTRY]) == [ENTRY.text]
+    lines = GpuNode.from_json(made)
+    assert lines.written_as([ENTRY, ENTRY]) == [f"{ENTRY.text}\n{ENTRY.text}"]
+    assert lines.written_as([]) == []
     del made["status"]["readsText"]
     assert GpuNode.from_json(made).written_as([ENTRY]) == [ENTRY.to_json()]
 

@@ -75,11 +75,11 @@ def test_no_field_of_what_the_controller_alone_writes_costs_the_api_server_a_loo
         assert found["description"].startswith(f"fields: {', '.join(of['properties'])}")
 
 
-def test_an_entry_may_be_a_record_or_a_line() -> None:
+def test_entries_may_be_records_or_lines_of_a_text() -> None:
     assert "type" not in schema("spec.allocations.[]")
-    lines = GpuNode.from_json(gpu_node(allocations=[ENTRY.text]))
-    records = GpuNode.from_json(gpu_node(allocations=[ENTRY.to_json()]))
-    assert lines.entries == records.entries == (ENTRY,)
+    lines = GpuNode.from_json(gpu_node(allocations=[f"{ENTRY.text}\n{_on('GPU-1').text}"]))
+    records = GpuNode.from_json(gpu_node(allocations=[ENTRY.to_json(), _on("GPU-1").to_json()]))
+    assert lines.entries == records.entries == (ENTRY, _on("GPU-1"))
 
 
 def test_a_card_that_an_agent_names_twice_is_one() -> None:
