@@ -232,8 +232,9 @@ class Controller:
 
     def _note_ledger(self, found: dict[str, Any], gone: bool, *, sure: bool = False) -> None:
         name, before = found["metadata"]["name"], self.pool.ledgers.get(found["metadata"]["name"])
-        if before is not None and not gone and before.written == found["metadata"]["resourceVersion"]:
-            return  # told by the answer to our own write
+        version = found["metadata"]["resourceVersion"]
+        if before is not None and not gone and not before.assumed and before.written == version:
+            return  # it was read before
         now = None if gone else GpuNode.from_json(found, ledger.same_entries(found, before))
         if before != now and self.pool.note_ledger(name, now, sure=sure):
             self._look_at_cards(name, before, now)

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpupool.base.errors import ApiRefused
 from gpupool.kubernetes import names, tracking
-from gpupool.kubernetes.api import JSON_PATCH, KubeApi
+from gpupool.kubernetes.api import JSON_PATCH, METADATA, KubeApi
 from gpupool.kubernetes.ended import Ended
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.objects import Entry, GpuNode, Mode
@@ -64,6 +64,8 @@ async def write(
 ) -> GpuNode | None:
     """Swap the entries; the node as it is then, or None where somebody else wrote first. Twice is a conflict.
 
+    The answer tells the new version alone: a whole ledger costs the API server to encode and us to read, and the watch
+    tells it in any case, with what the agent reported since `node` was read.
     `now_ns` is the wall clock. What ends is kept where there is a journal for it, and forgotten where nobody meters.
     `forget` clears the record of who wrote which field (`tracking`).
     """
@@ -74,13 +76,26 @@ async def write(
         then = replace(then, ended=then.ended[len(before) :])
     patch = swap(node, then, metered=journal is not None, forget=forget)
     try:
-        found = await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH)
+        found = await api.patch(f"{NODES}/{node.name}", patch, JSON_PATCH, METADATA)
     except ApiRefused as error:
         if error.conflict or error.gone:
             return None
         raise
-    stands = found["spec"].get("allocations") == node.written_as(then.entries)
-    return GpuNode.from_json(found, then.entries if stands else None)
+    return _as_written(node, then, found["metadata"])
+
+
+def _as_written(node: GpuNode, then: Stretches, meta: Mapping[str, Any]) -> GpuNode:
+    return replace(
+        node,
+        entries=then.entries,
+        ended=then.ended,
+        ledger_ns=then.at_ns,
+        version=meta["generation"],
+        written=meta["resourceVersion"],
+        owned=bool(meta.get("ownerReferences")),
+        tracked=tracking.is_useless(meta),
+        assumed=True,
+    )
 
 
 def same_entries(found: Mapping[str, Any], known: GpuNode | None) -> tuple[Entry, ...] | None:
@@ -88,6 +103,8 @@ def same_entries(found: Mapping[str, Any], known: GpuNode | None) -> tuple[Entry
     spec = found.get("spec") or {}
     if known is None or not known.ledger_ns or found["metadata"].get("generation") != known.version:
         return None
+    if known.assumed and spec.get("allocations") != known.written_as(known.entries):
+        return None  # somebody's admission has changed what we wrote
     return known.entries if spec.get("ledgerNs") == known.ledger_ns else None
 
 

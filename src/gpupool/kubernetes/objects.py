@@ -177,6 +177,8 @@ class GpuNode:
     """The server keeps of it who wrote which field, for nobody."""
     written: str = field(default="", compare=False)
     """Which of its states this is (metadata.resourceVersion)."""
+    assumed: bool = field(default=False, compare=False)
+    """Made of what was known and of what we wrote: the watch is still to say what its agent reported meanwhile."""
 
     def written_as(self, entries: Iterable[Entry]) -> Sequence[Json | str]:
         """Entries as they are to stand in this ledger: a record each, or one text with a line each."""

@@ -154,17 +154,29 @@ def test_a_pod_beside_others_has_one_entry_written_out_and_none_read(monkeypatch
     on_virtual_time(run())
 
 
-def test_what_an_agent_reports_while_its_ledger_is_written_is_known_after_the_answer() -> None:
+@pytest.mark.parametrize(("first", "watched"), [(False, True), (True, True), (True, False)])
+def test_what_an_agent_reports_while_its_ledger_is_written_is_known_after_the_answer(
+    first: bool, watched: bool
+) -> None:
+    """Its report comes before or after the write; the watch is read before the answer, or after it."""
+
     async def run() -> None:
         api = server()
         controller, life = await led(api)
         request = api.request
 
+        def report(path: str) -> None:
+            found = api.objects[path]
+            api.put(path, {**found, "status": {**found["status"], "observedGeneration": 2}})
+
         async def reported(method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+            ours = path == f"{ledger.NODES}/n0"
+            if ours and first:
+                report(path)
             answer = await request(method, path, body, **more)
-            if path == f"{ledger.NODES}/n0":
-                found = api.objects[path]
-                api.put(path, {**found, "status": {**found["status"], "observedGeneration": 2}})
+            if ours and not first:
+                report(path)
+            if ours and watched:
                 await asyncio.sleep(APART_SECONDS)  # the watch is read, the answer is on its way
             return answer
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.api import METADATA, KubeApi
 from gpupool.kubernetes.ledger import same_entries, swap, write
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.stretches import stretches
@@ -62,16 +63,21 @@ def test_entries_are_read_again_only_where_generation_or_clock_is_another() -> N
     assert same_entries(made, None) is None
 
 
-def test_the_answer_to_a_write_keeps_the_entries_that_were_written() -> None:
+def test_the_answer_to_a_write_tells_its_version_and_the_entries_are_those_that_were_written() -> None:
     known = GpuNode("n0", version=1, entries=(ENTRY,), ledger_ns=7)
-    answer = gpu_node(version=2, allocations=[ENTRY.to_json()], ledgerNs=8)
-    now = asyncio.run(write(Answers(answer), known, known.entries, 8))
+    api = Answers({"metadata": {"name": "n0", "generation": 2, "resourceVersion": "9"}})
+    now = asyncio.run(write(api, known, known.entries, 8))
     assert now is not None
     assert now.entries[0] is ENTRY
-    answer["spec"]["allocations"][0]["state"] = "draining"
-    other = asyncio.run(write(Answers(answer), known, known.entries, 8))
-    assert other is not None
-    assert other.entries[0].state is EntryState.DRAINING
+    assert (now.version, now.written, now.ledger_ns, now.assumed) == (2, "9", 8, True)
+    assert api.accept == METADATA
+
+
+def test_what_the_watch_tells_of_our_own_write_is_read_where_somebody_has_changed_it() -> None:
+    known = replace(GpuNode.from_json(gpu_node(version=2, allocations=[ENTRY.text], ledgerNs=8)), assumed=True)
+    assert same_entries(gpu_node(version=2, allocations=[ENTRY.text], ledgerNs=8), known) is known.entries
+    changed = replace(ENTRY, state=EntryState.DRAINING)
+    assert same_entries(gpu_node(version=2, allocations=[changed.text], ledgerNs=8), known) is None
 
 
 def test_entries_are_written_as_lines_once_the_nodes_agent_reads_them() -> None:
@@ -88,6 +94,8 @@ class Answers(KubeApi):
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
+        self.accept = ""
 
     async def patch(self, path: str, body: Any, kind: str = "", accept: str = "") -> dict[str, Any]:
+        self.accept = accept
         return self.answer

@@ -107,10 +107,11 @@ class Server(KubeApi):
     def __init__(self) -> None:
         self.spec: dict[str, object] = {}
 
-    async def patch(self, path: str, body: object, kind: str = "") -> dict[str, object]:  # type: ignore[override]
+    async def patch(self, path: str, body: object, kind: str = "", accept: str = "") -> dict[str, object]:
         assert isinstance(body, list)
         self.spec |= {one["path"].rpartition("/")[2]: one["value"] for one in body if one["op"] == "add"}
-        return {"metadata": {"name": "n", "generation": body[0]["value"] + 1}, "spec": self.spec}
+        version = body[0]["value"] + 1
+        return {"metadata": {"name": "n", "generation": version, "resourceVersion": str(version)}}
 
 
 @pytest.mark.parametrize(("takes", "left"), [(True, 1), (False, MOST_ENDED + 1)])
