@@ -33,15 +33,23 @@ class Acknowledge:
 
 
 class Held:
-    """One answer. Where its commits are lost, the error is answered in its place."""
+    """One answer. Where its commits are lost, the error is answered in its place.
+
+    A head that names a length goes out with the first of its body, so that both wait for one flush: a caller can do
+    nothing with the head alone. Others, as a watcher's, go out by themselves.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, durability: Durability) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._durability = durability
         self._started = self._replaced = False
+        self._head: Message | None = None
 
     async def send(self, message: Message) -> None:
         if self._replaced:
+            return
+        if _names_length(message):
+            self._head = message
             return
         try:
             await self._durability.settled()
@@ -52,4 +60,13 @@ class Held:
             await problem_response(error, {"Connection": "close"})(self._scope, self._receive, self._send)
             return
         self._started = True
+        if self._head is not None:
+            await self._send(self._head)
+            self._head = None
         await self._send(message)
+
+
+def _names_length(message: Message) -> bool:
+    if message["type"] != "http.response.start":
+        return False
+    return any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -97,6 +97,56 @@ def test_answers_wait_for_the_flush_and_share_it(disk: Disk, durability: Durabil
 
     asyncio.run(scene())
     assert disk.flushes == 2
+
+
+class Caller:
+    """Of one request that commits before its answer; another commit is made when the head of the answer is out."""
+
+    def __init__(self, durability: Durability, headers: list[tuple[bytes, bytes]]) -> None:
+        self.told: list[str] = []
+        self._durability, self._headers = durability, headers
+
+    async def ask(self) -> None:
+        await Acknowledge(self._app, self._durability)({"type": "http"}, None, self._heard)  # type: ignore[arg-type]
+
+    async def _app(self, _scope: object, _receive: object, send: object) -> None:
+        commit(self._durability)
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})  # type: ignore[operator]
+        await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
+
+    async def _heard(self, message: Mapping[str, object]) -> None:
+        self.told.append(str(message.get("status", "body")))
+        if message.get("status") == 200:
+            commit(self._durability)
+
+
+def test_head_and_body_of_an_answer_wait_for_one_flush(disk: Disk, durability: Durability) -> None:
+    caller = Caller(durability, [(b"content-length", b"2")])
+    disk.may_end.release()
+    asyncio.run(asyncio.wait_for(caller.ask(), 30))  # the flush of the other commit does not end
+    assert caller.told == ["200", "body"]
+
+
+def test_a_body_that_may_tell_of_a_later_commit_waits_for_it(disk: Disk, durability: Durability) -> None:
+    async def scene() -> None:
+        caller = Caller(durability, [])
+        asking = asyncio.create_task(caller.ask())
+        for begun in (1, 2):
+            assert await asyncio.to_thread(disk.begun.acquire, timeout=30)
+            assert caller.told == ["200"][: begun - 1]
+            disk.may_end.release()
+        await asking
+        assert caller.told == ["200", "body"]
+
+    asyncio.run(scene())
+
+
+def test_a_head_that_waits_for_a_flush_that_fails_is_replaced(disk: Disk, durability: Durability) -> None:
+    caller = Caller(durability, [(b"content-length", b"2")])
+    disk.error = OSError(5, "Input/output error")
+    disk.may_end.release()
+    asyncio.run(caller.ask())
+    assert caller.told == ["503", "body"]
 
 
 def test_an_answer_waits_for_a_commit_that_is_still_being_made(disk: Disk, durability: Durability) -> None:
