@@ -80,7 +80,7 @@ def crowded(pool: Pool) -> dict[str, str]:
     if any(isinstance(pool.rules.of(pool.queue.gang(gang)[0]), Demand) for gang in pool.queue.gang_names()):
         pool.refresh()
     for gang in pool.queue.gang_names():
-        pod, present = pool.queue.gang(gang)[0], pool.present(gang)
+        pod, present = pool.queue.gang(gang)[0], pool.members.present(gang)
         rule = pool.rules.of(pod)
         lacking = max(1, pod.gang_minimum - len(present.entered) - present.over)
         if isinstance(rule, Demand) and rule.one_a_node and lacking > (nodes := len(admitting(rule, pool))):

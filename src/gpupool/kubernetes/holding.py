@@ -46,10 +46,10 @@ _PATIENCE = {"half": HALF_SECONDS, "empty": EMPTY_SECONDS, "away": AWAY_SECONDS,
 def _states(pool: Pool, name: str) -> Iterator[tuple[str, str]]:
     """The gang, `half` where fewer have seats than start together, `empty` where all are seats of nobody; and seats of
     members that are `away` while others are there, or `missing` though all who are there are ready."""
-    members, waiting = pool.present(name).entered, pool.queue.gang(name)
+    members, waiting = pool.members.present(name).entered, pool.queue.gang(name)
     if waiting and len(members) < waiting[0].gang_minimum and not any(_released(pool, uid) for uid in members):
         yield name, "half"
-    if not waiting and all(expected(uid) for uid in pool.stands(name)):
+    if not waiting and all(expected(uid) for uid in pool.members.of(name)):
         yield name, "empty"
     else:
         yield from ((uid, "away") for uid in members if away(uid))

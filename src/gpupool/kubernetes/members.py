@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from gpupool.kubernetes.gangs import expected
-from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.heirs import Heirs
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.queue import Present
 
 T = TypeVar("T")
 
 
 class Members:
-    """One leader's."""
+    """One leader's. `pods` and `heirs` are read alone: they are the pool's."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: Mapping[str, Pod], heirs: Heirs) -> None:
+        self._pods, self._heirs = pods, heirs
         self._entries: defaultdict[str, dict[str, list[Entry]]] = defaultdict(dict)
         """By gang and member, what stands in ledgers."""
         self._kept: defaultdict[str, set[str]] = defaultdict(set)
@@ -51,6 +55,41 @@ class Members:
     def note_over(self, gang: str, uid: str, *, gone: bool) -> None:
         """A pod of the gang is over, or is gone altogether."""
         (self._over[gang].discard if gone else self._over[gang].add)(uid)
+
+    def present(self, gang: str) -> Present:
+        """Who of the gang has cards and stays, and how many have ended."""
+        staying = {uid: found for uid, found in self.of(gang).items() if not self._goes_away(uid, found)}
+        return Present(staying, self.over(gang), self._began_ns(staying))
+
+    def present_without(self, seats: Container[str]) -> Callable[[str], Present]:
+        """The same as if nobody had these seats."""
+
+        def present(gang: str) -> Present:
+            found = self.present(gang)
+            return found._replace(entered={uid: seat for uid, seat in found.entered.items() if uid not in seats})
+
+        return present
+
+    def has_begun(self, member: Pod) -> bool:
+        """Whether as many of its gang have cards or had them as start together, or one of them was let go before."""
+        lacking = member.gang_minimum - self.over(member.gang)
+        for uid, found in self.of(member.gang).items():
+            if not self._goes_away(uid, found):
+                lacking -= 1
+                pod = self._pods.get(uid)
+                if lacking <= 0 or (pod is not None and not pod.gated):
+                    return True
+        return lacking <= 0
+
+    def _began_ns(self, members: Mapping[str, Sequence[Entry]]) -> int:
+        """When the first of them was created: by its pod, or where that is not there, when its seat was taken."""
+        each = (self._pods[uid].created_ns if uid in self._pods else found[0].held_ns for uid, found in members.items())
+        return min(filter(None, each), default=0)
+
+    def _goes_away(self, uid: str, found: Sequence[Entry]) -> bool:
+        pod = self._pods.get(uid)
+        leaves = pod is not None and pod.deleting and uid not in self._heirs
+        return leaves or any(entry.state is EntryState.DRAINING for entry in found)
 
     def of(self, gang: str) -> Mapping[str, Sequence[Entry]]:
         """Everybody of the gang that stands in a ledger, also those who leave."""

@@ -18,9 +18,9 @@ from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, changed, entries, put, uids, unaccounted
 from gpupool.kubernetes.needs import NOTHING
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode, Order
+from gpupool.kubernetes.objects import Entry, GpuNode, Order
 from gpupool.kubernetes.pods import Pod
-from gpupool.kubernetes.queue import PodQueue, Present
+from gpupool.kubernetes.queue import PodQueue
 from gpupool.kubernetes.rules import Rules, used
 from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
@@ -52,7 +52,7 @@ class Pool:
         """Pods that stand in a ledger and are gone for certain."""
         self.for_good = set[str]()
         """Pods that are gone and stand in a ledger still, and in whose place nobody makes another."""
-        self._members, self._leaving = Members(), Leaving(seconds)
+        self.members, self._leaving = Members(self.pods, self.heirs), Leaving(seconds)
         self._at: dict[str, str] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         """By node, the managed pods that use it."""
@@ -87,7 +87,7 @@ class Pool:
                 self.departed.discard(uid)
         heirs = {heir for uid in had - has if (heir := self.heirs.end(uid))}
         gone, come = changed(entries(before), entries(node))
-        self._members.note(gone, come)
+        self.members.note(gone, come)
         self._leaving.note(gone, come)
         self.rules.around.note_repelling(f"node/{name}", name, node.others.apart if node else ())
         self.shares.note(gone, come)
@@ -111,7 +111,7 @@ class Pool:
         elif uid in self._entered:
             self.departed.add(uid)
         if pod is None and before is not None and before.gang:
-            self._members.note_over(before.gang, uid, gone=True)
+            self.members.note_over(before.gang, uid, gone=True)
             if uid in self._entered and not before.owner:
                 self.for_good.add(uid)
         if pod is not None and pod.turned_away and before is not None and not before.ended and pod.node in self.ledgers:
@@ -124,54 +124,23 @@ class Pool:
             for one in sorted(siblings, key=lambda one: one.created_ns):
                 self._settle(one.uid)
 
-    def present(self, gang: str) -> Present:
-        """Who of the gang has cards and stays, and how many have ended."""
-        found = self._members.of(gang).items()
-        staying = {uid: entries for uid, entries in found if not self._goes_away(uid, entries)}
-        return Present(staying, self._members.over(gang), self._began_ns(staying))
-
-    def _began_ns(self, members: Mapping[str, Sequence[Entry]]) -> int:
-        """When the first of them was created: by its pod, or where that is not there, when its seat was taken."""
-        each = (self.pods[uid].created_ns if uid in self.pods else found[0].held_ns for uid, found in members.items())
-        return min(filter(None, each), default=0)
-
-    def has_begun(self, member: Pod) -> bool:
-        """Whether as many of its gang have cards or had them as start together, or one of them was let go before."""
-        lacking = member.gang_minimum - self._members.over(member.gang)
-        for uid, found in self._members.of(member.gang).items():
-            if not self._goes_away(uid, found):
-                lacking -= 1
-                pod = self.pods.get(uid)
-                if lacking <= 0 or (pod is not None and not pod.gated):
-                    return True
-        return lacking <= 0
-
-    def stands(self, gang: str) -> Mapping[str, Sequence[Entry]]:
-        """Everybody of the gang that stands in a ledger, also those who leave."""
-        return self._members.of(gang)
-
     def gangs(self) -> list[str]:
         """Gangs of which a seat is kept for a member to come, or something stands in a ledger while others wait."""
-        waiting = [name for name in self.queue.gang_names() if name in self._members]
-        return list(dict.fromkeys((*self._members.with_kept_seats(), *waiting)))
-
-    def _goes_away(self, uid: str, found: Sequence[Entry]) -> bool:
-        pod = self.pods.get(uid)
-        leaves = pod is not None and pod.deleting and uid not in self.heirs
-        return leaves or any(entry.state is EntryState.DRAINING for entry in found)
+        waiting = [name for name in self.queue.gang_names() if name in self.members]
+        return list(dict.fromkeys((*self.members.with_kept_seats(), *waiting)))
 
     def claimed(self) -> dict[str, Pod]:
         """By seat that is kept for a member of a gang, the pod that takes it now."""
         found: dict[str, Pod] = {}
         for name in self.queue.gang_names():
-            entered = self.present(name).entered
+            entered = self.members.present(name).entered
             free = [pod for pod in self.queue.gang(name) if pod.uid not in entered]
             found |= gangs.taken_over(gangs.kept_seats(entered), free, self._takes)
         return found | {uid: self.pods[heir] for uid, heir in self.heirs.heirs().items()}
 
     def useless(self) -> frozenset[str]:
         """Seats kept for members of gangs that cannot come there, or want another one: they are whole without it."""
-        each = ((self.queue.gang(name), *self.present(name)[:2]) for name in self.queue.gang_names())
+        each = ((self.queue.gang(name), *self.members.present(name)[:2]) for name in self.queue.gang_names())
         return frozenset(uid for gang in each for uid in gangs.useless(*gang, self._takes))
 
     def _takes(self, pod: Pod, seat: Entry) -> bool:
@@ -182,13 +151,6 @@ class Pool:
         ledger = self.ledgers[name]
         use = used(ledger.others, [self.pods[uid] for uid in self._on[name]])
         return self.rules.admits(rule, handing_out(self.hosts[name], ledger), use)
-
-    def _present_without(self, seats: Container[str]) -> Callable[[str], Present]:
-        def present(gang: str) -> Present:
-            found = self.present(gang)
-            return found._replace(entered={uid: seat for uid, seat in found.entered.items() if uid not in seats})
-
-        return present
 
     def end_wills(self) -> None:
         """Cards that nobody has inherited in time are given back."""
@@ -243,7 +205,7 @@ class Pool:
         """Where the pod stands: on a node, in the queue, or nowhere."""
         pod = self.pods.get(uid)
         if pod is not None and pod.gang and pod.over:
-            self._members.note_over(pod.gang, uid, gone=False)
+            self.members.note_over(pod.gang, uid, gone=False)
         self._move(uid, self.node_of(uid) if pod is not None and not pod.ended else "")
         self._touch(self._entered.node(uid))
         self.queue.remove(uid)
@@ -304,7 +266,7 @@ class Pool:
     def snapshot(self, now_ns: int = 0, without: Container[str] = ()) -> Snapshot:
         """A frozen copy, `without` these gangs. What is not in it waits for its Node or its GpuNode to appear."""
         self._judge()
-        found = self.queue.waiting(self._present_without(self.useless()), self._takes)
+        found = self.queue.waiting(self.members.present_without(self.useless()), self._takes)
         waiting = tuple(one for one in found if one.gang is None or one.gang.id not in without)
         copied = copy_of(self._columns.now())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)

@@ -95,7 +95,7 @@ class Releases:
         if self._again.get(uid, 0) > time.monotonic():
             return False
         pod = self._pool.pods[uid]
-        together = not pod.gang or self._pool.has_begun(pod)
+        together = not pod.gang or self._pool.members.has_begun(pod)
         known = self._changed.get(uid) != pod.version
         entries = self._pool.entries_of(uid)
         drains = any(entry.state is EntryState.DRAINING for entry in entries)

@@ -37,7 +37,7 @@ def _comes_back(pool: Pool, node: GpuNode, entry: Entry) -> bool:
 
 def closed(pool: Pool) -> frozenset[str]:
     """Seats of members to come where nobody may go any more."""
-    seats = (one for name in pool.gangs() for one in gangs.kept_seats(pool.present(name).entered))
+    seats = (one for name in pool.gangs() for one in gangs.kept_seats(pool.members.present(name).entered))
     return frozenset(one.uid for one in seats if not _usable(pool, pool.ledger_of(one.uid), one))
 
 
@@ -46,10 +46,10 @@ def _lacking(pool: Pool, gang: str) -> int:
 
     Of a gang without a pod nothing is known any more: as many as had a seat.
     """
-    entered, over, _ = pool.present(gang)
+    entered, over, _ = pool.members.present(gang)
     seated = (pool.pods[uid] for uid in entered if uid in pool.pods)
     known = next(seated, None) or next(iter(pool.queue.gang(gang)), None)
-    return len(pool.stands(gang)) - len(entered) if known is None else known.gang_size - over - len(entered)
+    return len(pool.members.of(gang)) - len(entered) if known is None else known.gang_size - over - len(entered)
 
 
 def _usable(pool: Pool, name: str, entry: Entry) -> bool:

@@ -81,7 +81,9 @@ class Writing:
         added, claimed = placing.entries_by_node(plan.placements, self._pool), self._pool.claimed()
         planned = placing.generations(plan.placements)
         given_up = self._holding.given_up(self._pool) | self._pool.useless()
-        seats = {self._pool.ledger_of(uid) for name in given_up for uid in (name, *self._pool.present(name).entered)}
+        seats = {
+            self._pool.ledger_of(uid) for name in given_up for uid in (name, *self._pool.members.present(name).entered)
+        }
         seats |= {self._pool.ledger_of(uid) for uid in claimed}
         leaving = await self._removing.orders(plan.evictions)
         seats |= {self._pool.ledger_of(gangs.parts_of(job)[0]) for job in (*leaving, *self._pool.orders())}

@@ -62,7 +62,7 @@ class Turns:
         entries += tuple(replace(entry, held_ns=SEATED_NS) for entry in added.get("n0", ()))
         self.pool.note_ledger("n0", replace(known, entries=entries, version=known.version + 1))
         for each in list(self.pool.pods.values()):
-            if each.gated and each.uid in self.pool.seated and (not each.gang or self.pool.has_begun(each)):
+            if each.gated and each.uid in self.pool.seated and (not each.gang or self.pool.members.has_begun(each)):
                 self.pool.note_pod(each.uid, replace(each, gated=False, node="n0"))
 
     def turns(self, many: int = 4) -> None:

@@ -252,11 +252,11 @@ def test_a_member_that_is_made_anew_sits_where_the_one_before_it_sat(pool: Pool)
     for name in ("a", "b"):
         let_go(pool, name, NAME, of=GANG)
     die(pool, "a")
-    assert len(pool.present(NAME).entered) == 2
+    assert len(pool.members.present(NAME).entered) == 2
     note(pool, "c", of=GANG)
     assert pool.queue.gang(NAME) == []
     assert [one.uid for one in write(pool)] == ["uid-c", "uid-b"]
-    assert pool.present(NAME).entered.keys() == {"uid-b", "uid-c"}
+    assert pool.members.present(NAME).entered.keys() == {"uid-b", "uid-c"}
     assert [one.uid for one in pool.queue.gang(NAME)] == ["uid-c"]  # until it is let go
     assert pool.snapshot().waiting == ()
 
