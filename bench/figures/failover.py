@@ -23,7 +23,7 @@ SLOWEST = 10
 
 
 def run(out: Path) -> list[Row]:
-    """`BENCH_ROUNDS` and `BENCH_SEED` choose how many and which; the record goes to failover.md in `out`."""
+    """`BENCH_ROUNDS` and `BENCH_SEED` choose how many and which; failover.md in `out` has what was done so far."""
     rounds = int(os.environ.get("BENCH_ROUNDS") or ROUNDS)
     seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
     found: list[Failovers] = []
@@ -38,10 +38,10 @@ def run(out: Path) -> list[Row]:
         except Broken as error:
             broken.append(f"pool {number} (seed {seed + number}): {error}")
             (out / "failover-broken.txt").write_text("\n\n".join(broken))
-            continue  # the directory stays, to be looked at
-        shutil.rmtree(directory)
+        else:
+            shutil.rmtree(directory)  # of a broken one it stays, to be looked at
         loads.append(os.getloadavg()[0])
-    (out / "failover.md").write_text(record(found, seed, broken, time.monotonic() - began, loads))
+        (out / "failover.md").write_text(record(found, seed, broken, time.monotonic() - began, loads))
     command = f"BENCH_ROUNDS={rounds} BENCH_SEED={seed} python -m bench failover"
     done = sum(sum(one.ways.values()) for one in found)
     seconds = tuple(second for one in found for second in one.seconds)

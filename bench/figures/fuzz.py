@@ -32,6 +32,7 @@ def run(out: Path) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="gpupool-fuzz-") as folder:
         for target in wanted:
             runs, broken = search(target, Path(folder), seconds, out)
+            print(f"{target}: {runs} inputs, {'one broke it' if broken else 'none broke it'}", flush=True)
             figure = f"fuzz {target}: inputs tried"
             rows.append(Row(figure, "", runs, command, note=f"{seconds} s"))
             rows.append(Row(f"fuzz {target}: inputs that broke it", "", broken, command, limit=0))
