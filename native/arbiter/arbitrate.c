@@ -52,9 +52,14 @@ static bool idle(const struct arb_member *m)
 }
 
 /* A fixed share of the whole card asks nobody; that it runs is seen by what it has in flight. */
+static bool is_free(const struct arb_member *m)
+{
+    return capped(m) && m->limits.gpu_milli >= 1000;
+}
+
 static bool runs_unasked(const struct arb_member *m)
 {
-    return capped(m) && m->limits.gpu_milli >= 1000 && m->seen.inflight_ns > 0;
+    return is_free(m) && m->seen.inflight_ns > 0;
 }
 
 static bool others_want(const struct arb_card *card, const struct arb_member *but)
@@ -161,10 +166,24 @@ static void rejoin(struct arb_card *card, struct arb_member *m)
 }
 
 /* Contested is what was contested at both ends: in between, a member that stops wanting the card may say nothing of it. */
-static void note_alone(const struct arb_card *card, struct arb_member *m, int64_t elapsed)
+static bool was_contested(const struct arb_card *card, const struct arb_member *m)
 {
-    if (!m->contested || !is_contested(card, m))
-        m->alone_ns += (uint64_t)elapsed;
+    return m->contested && is_contested(card, m);
+}
+
+/* Time that nobody else wants is any share's to borrow, but not a fixed one's. */
+static void note_ungranted(const struct arb_card *card, struct arb_member *m, int64_t used, int64_t elapsed)
+{
+    bool counts = capped(m) || was_contested(card, m);
+    struct ungranted_look look = {.now_ns = card->now_ns, .elapsed_ns = (uint64_t)elapsed, .inflight_ns = m->seen.inflight_ns,
+                                  .joined_ns = m->joined_ns, .used_ns = counts ? (uint64_t)used : 0, .is_free = is_free(m)};
+    m->joined_ns = 0;
+    ungranted_note(&m->ungranted, &look);
+}
+
+static bool could_begin_work(const struct arb_card *card, const struct arb_member *m)
+{
+    return is_free(m) || (m->word.lease_until_ns > card->now_ns && m->settled_ns < m->word.granted_ns);
 }
 
 static void account(struct arb_card *card, uint64_t now)
@@ -180,7 +199,8 @@ static void account(struct arb_card *card, uint64_t now)
         pay(card, m, used);
         if (m == card->holder)
             pay_for_holding(card, used, elapsed);
-        note_alone(card, m, elapsed);
+        m->alone_ns += was_contested(card, m) ? 0 : (uint64_t)elapsed;
+        note_ungranted(card, m, used, elapsed);
         rejoin(card, m);
     }
 }
@@ -441,9 +461,12 @@ static uint64_t next_for_holder(const struct arb_card *card)
 static uint64_t next_moment(const struct arb_card *card)
 {
     uint64_t at = card->holder ? next_for_holder(card) : ARB_NEVER;
-    for (const struct arb_member *m = card->members; m; m = m->next)
+    for (const struct arb_member *m = card->members; m; m = m->next) {
         if (m->seen.waiters > 0)
             at = earlier(at, next_for_waiting(card, m));
+        if (ungranted_watches(&m->ungranted, m->seen.inflight_ns))
+            at = earlier(at, card->now_ns + FENCE_BEAT_NS);
+    }
     return at;
 }
 
@@ -462,6 +485,7 @@ static void tell(struct arb_card *card)
         m->word.holding = holding(card, m);
         m->word.window_ns = others_want(card, m) ? ARB_WINDOW_NS : ARB_LONE_WINDOW_NS;
         m->contested = is_contested(card, m);
+        ungranted_decided(&m->ungranted, could_begin_work(card, m));
     }
 }
 
@@ -485,6 +509,7 @@ void arb_join(struct arb_card *card, struct arb_member *member, struct arb_limit
     member->settled_ns = seen.charged_ns - earlier(seen.charged_ns, seen.inflight_ns);
     member->word.granted_ns = seen.charged_ns;
     member->virtual_ns = card->virtual_ns;
+    ungranted_begin(&member->ungranted, now);
     if (!card->members && now > card->now_ns)
         card->now_ns = now;
     member->next = card->members;

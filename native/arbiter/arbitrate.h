@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "gpupool/region.h"
+#include "ungranted.h"
 
 #define ARB_NEVER UINT64_MAX
 #define ARB_QUANTUM_NS 10000000ll       /* of a lease while others want the card */
@@ -68,6 +69,8 @@ struct arb_member {
     uint64_t paid_ns;         /* everything that it was made to pay, promised or borrowed */
     uint64_t alone_ns;        /* time in which no other member was seen to want the card all the time */
     bool contested;           /* another member wanted the card after the last decision */
+    struct ungranted ungranted;
+    uint64_t joined_ns; /* in and out: added by the caller when it first reads a process, what that one has in flight; cleared here */
     uint32_t nonsense; /* times the claim was impossible and was bounded */
     struct arb_member *next;
 };

@@ -214,11 +214,12 @@ static void show(const struct share *s, uint32_t d)
         snprintf(uuid + 2 * i, 3, "%02x", seat->card->uuid[i]);
     for (const struct process *p = s->processes; p; p = p->next)
         processes++;
-    report("share\t%s\t%u\t%s\t%u\t%llu\t%llu\t%lld\t%u\t%u\t%llu\t%llu\t%llu\t%s", s->name, d, uuid, seat->member.limits.gpu_milli,
+    report("share\t%s\t%u\t%s\t%u\t%llu\t%llu\t%lld\t%u\t%u\t%llu\t%llu\t%llu\t%llu\t%s", s->name, d, uuid, seat->member.limits.gpu_milli,
            (unsigned long long)seat->member.seen.charged_ns, (unsigned long long)seat->member.seen.inflight_ns,
            (long long)arb_owns(&seat->card->arb, &seat->member), (uint32_t)seat->member.word.holding, processes,
            (unsigned long long)seat->member.paid_ns, (unsigned long long)arb_flight(&seat->card->arb, &seat->member),
-           (unsigned long long)seat->member.alone_ns, s->damaged ? "damaged" : "whole");
+           (unsigned long long)seat->member.alone_ns, (unsigned long long)seat->member.ungranted.total_ns,
+           s->damaged ? "damaged" : "whole");
 }
 
 /* All accounts up to this moment: who asks compares them with other clocks. */

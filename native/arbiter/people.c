@@ -48,7 +48,7 @@ static struct process *watch(struct share *s, pid_t pid, int pidfd, uint32_t slo
     struct process *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct process){{SOURCE_PROCESS, pidfd, s}, pid, slot, owner, s->processes};
+    *p = (struct process){{SOURCE_PROCESS, pidfd, s}, pid, slot, owner, false, s->processes};
     if (!poll_add(&p->source)) {
         free(p);
         return NULL;

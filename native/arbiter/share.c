@@ -166,7 +166,10 @@ static void read_claims(void *context)
         struct arb_seen seen = {.charged_ns = atomic_load_explicit(&s->usage->device[d].charged_ns, memory_order_relaxed)};
         for (const struct process *p = s->processes; p; p = p->next) {
             const struct fence_slot_device *used = &s->usage->slot[p->slot].device[d];
-            seen.inflight_ns = sum(seen.inflight_ns, atomic_load_explicit(&used->inflight_ns, memory_order_acquire));
+            uint64_t inflight = atomic_load_explicit(&used->inflight_ns, memory_order_acquire);
+            seen.inflight_ns = sum(seen.inflight_ns, inflight);
+            if (!p->seen)
+                s->seat[d].member.joined_ns = sum(s->seat[d].member.joined_ns, inflight);
             seen.waiters += atomic_load_explicit(&used->waiters, memory_order_relaxed) != 0;
         }
         s->seat[d].member.seen = seen;
@@ -177,6 +180,8 @@ static void read_claims(void *context)
 bool share_look(struct share *s)
 {
     bool whole = guarded(read_claims, s);
+    for (struct process *p = s->processes; whole && p; p = p->next)
+        p->seen = true;
     if (!whole)
         for (uint32_t d = 0; d < s->devices; d++)
             s->seat[d].member.seen = (struct arb_seen){.charged_ns = s->seat[d].member.seen.charged_ns};

@@ -35,6 +35,7 @@ struct process {
     pid_t pid;
     uint32_t slot;
     uint64_t owner; /* the slot's word when it was told; 0: the slot was nobody's */
+    bool seen;      /* what it has in flight was read once */
     struct process *next;
 };
 

@@ -60,6 +60,7 @@ EVASIONS = {
     "limits": "fence.mount",
     "renamed": "fence.mount",
     "grants": "fence.mount",
+    "own-grants": "fence.time",
 }
 MOUNTS = ("limits", "renamed", "grants")
 """In a mount namespace of their own."""
@@ -79,13 +80,14 @@ BESIDE_OTHERS = {
     "pointers": "fence.time",
     "one-first": "fence.time",
     "limits": "fence.mount",
+    "own-grants": "fence.time",
     "pinned": None,
     "half": None,
 }
 """What is found where another share wants the card. None: a lease is paid by the wall clock there and not by the page
 that was forged, so it lives to its end unless it had more than it paid all the same.
 """
-CARDS = 6
+CARDS = 8
 NEIGHBOUR = ("--gpu", "0.3", "--sharing", "burst", "--memory", "25GiB")
 SMALL_SHARE = ("--gpu", "0.3", "--memory", "15GiB")
 """Beside a neighbour on every card there is room for one of these."""

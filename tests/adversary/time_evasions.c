@@ -8,7 +8,7 @@
    limits     below `unshare -m`, with other limits mounted for the moment of cuInit alone: a share of the whole card
    renamed    the same; afterwards the file has another name, and the job's own limits are mapped too
    grants     below `unshare -m`, with a grants page mounted for that moment that allows everything
-   own-grants replaces the grants page in its own memory by such a one
+   own-grants replaces the grants page in its own memory by such a one, and tells the truth of what it uses
    Prints what part of the card it had, if it lives to its end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -28,7 +28,7 @@ TARGETS: Final = {
         ),
         _ARBITER,
     ),
-    "region": (("arbiter/arbitrate.c", "fence/src/ledger.c", "fence/src/self.c"), _ARBITER),
+    "region": (("arbiter/arbitrate.c", "arbiter/ungranted.c", "fence/src/ledger.c", "fence/src/self.c"), _ARBITER),
     "pages": (("fence/src/region.c",), _FENCE),
     "json": (("front/json.c", "front/text.c"), ("front",)),
     "http": (("front/http.c", "front/text.c"), ("front",)),

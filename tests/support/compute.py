@@ -34,7 +34,7 @@ def pure_sources() -> list[Path]:
     """The shipped files that know no process, CUDA or clock."""
     return [
         *(NATIVE / f"fence/src/{name}.c" for name in PURE),
-        NATIVE / "arbiter/arbitrate.c",
+        *(NATIVE / f"arbiter/{name}.c" for name in ("arbitrate", "ungranted")),
     ]
 
 

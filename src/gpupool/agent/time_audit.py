@@ -4,7 +4,8 @@ Two accounts of one promise by two clocks that the tenant cannot write: the card
 arbiter counts what the allocation earned and what it paid. The tenant's own usage page is not read here.
 
 * A `fixed` share is found if it used more than its share *and* the arbiter does not know of it. A program within its
-  share is never found, however wrong a measurement is; neither is a long kernel or a debt that the arbiter knows.
+  share is never found, however wrong a measurement is; neither is a long kernel or a debt that the arbiter knows and
+  let arise. A debt of work that began without a grant is none of those, though the program tells of it.
 * A `burst` or `best-effort` share is found if it used more than it paid while another allocation wanted the card.
   What it uses of an idle card is nobody's loss and counts for nothing.
 
@@ -50,7 +51,8 @@ class _Account:
     """One allocation on one card, as of the last look.
 
     `card_ns`: what its promise is worth by the card's figures. `excess_ns`: what it had beyond its share and the slack.
-    `unpaid_ns`: what it had of contested time and did not pay.
+    `unpaid_ns`: what it had of contested time and did not pay. `ungranted_ns`: the part of its debt that it was not let
+    into.
     """
 
     mark: object
@@ -60,6 +62,7 @@ class _Account:
     card_ns: float = 0.0
     excess_ns: float = 0.0
     unpaid_ns: float = 0.0
+    ungranted_ns: int = 0
     suspect_since_ns: int | None = None
     suspect_looks: int = 0
 
@@ -71,6 +74,7 @@ class _Step:
     elapsed_ns: int
     had_ns: int
     said: ShareStatus
+    ungranted_ns: int
     sampled: bool
 
     @property
@@ -107,7 +111,8 @@ class TimeAudit:
         if account is None or account.mark != mark or now_ns <= account.at_ns:
             self._accounts[key] = _Account(mark, now_ns, dict(used_ns), said)
             return ""
-        step = _Step(now_ns - account.at_ns, _grown(account.seen, used_ns), said, sampled)
+        ungranted_ns = max(0, said.ungranted_ns - account.said.ungranted_ns)
+        step = _Step(now_ns - account.at_ns, _grown(account.seen, used_ns), said, ungranted_ns, sampled)
         rule = _beyond_share if limit.sharing == "fixed" else _beyond_paid
         beyond_ns = rule(account, limit, step)
         account.at_ns, account.seen, account.said = now_ns, dict(used_ns), said
@@ -128,7 +133,9 @@ def _beyond_share(account: _Account, limit: DeviceLimit, step: _Step) -> float:
     most = DEPTH_NS + LAG_NS * share
     account.card_ns = min(most, account.card_ns + share * step.elapsed_ns - step.had_ns)
     account.excess_ns = max(0.0, account.excess_ns + step.had_ns - (share + SLACK) * step.elapsed_ns)
-    unknown_ns = step.said.owns_ns - account.card_ns
+    debt_ns = max(0, -step.said.owns_ns - step.said.flight_ns)
+    account.ungranted_ns = min(debt_ns, account.ungranted_ns + step.ungranted_ns)
+    unknown_ns = step.said.owns_ns + account.ungranted_ns - account.card_ns
     if account.excess_ns <= step.tolerance_ns:
         return 0.0
     if unknown_ns > step.tolerance_ns:
@@ -140,13 +147,13 @@ def _beyond_paid(account: _Account, _limit: DeviceLimit, step: _Step) -> float:
     """Of any other share: what it had of time that others wanted and did not pay; 0 while it may be in order.
 
     What is in flight may be running and is paid when it ends, so it is believed until then; for 60 s at most, and a
-    debt of more than that whatever is claimed.
+    debt of more than that whatever is claimed. To pay for what it took without a lease makes it no less taken.
     """
     alone_ns = min(max(0, step.said.alone_ns - account.said.alone_ns), step.elapsed_ns)
     contested_ns = step.elapsed_ns - alone_ns
     had_ns = max(0, min(step.had_ns, step.elapsed_ns) - alone_ns)
     slack = SAMPLED_SLACK if step.sampled else CONTESTED_SLACK
-    paid_ns = max(0, step.said.paid_ns - account.said.paid_ns)
+    paid_ns = max(0, step.said.paid_ns - account.said.paid_ns) - step.ungranted_ns
     account.unpaid_ns = max(0.0, account.unpaid_ns + had_ns - slack * contested_ns - paid_ns)
     unknown_ns = account.unpaid_ns - step.said.flight_ns
     if unknown_ns > step.tolerance_ns:

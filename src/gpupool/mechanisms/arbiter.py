@@ -34,7 +34,8 @@ class ShareStatus:
 
     `owns_ns` is what is left of its promise (negative: debt), less `flight_ns`: since when its work is in flight and
     none of it was settled. `paid_ns` is all that it was made to pay, `alone_ns` the time in which no other allocation
-    was seen to want the card; both since it joined.
+    was seen to want the card; `ungranted_ns` is what it paid, by its own figures, for work that began while the arbiter
+    let it begin none. All three since it joined.
     """
 
     allocation: str
@@ -43,6 +44,7 @@ class ShareStatus:
     paid_ns: int = 0
     flight_ns: int = 0
     alone_ns: int = 0
+    ungranted_ns: int = 0
 
 
 @dataclass
@@ -249,5 +251,5 @@ def _is_ok(asked: _Asked | None) -> bool:
 
 def _share_status(line: str) -> ShareStatus:
     fields = line.split("\t")
-    paid, flight, alone = (int(field) for field in fields[10:13])
-    return ShareStatus(fields[1], int(fields[2]), int(fields[7]), paid, flight, alone)
+    paid, flight, alone, ungranted = (int(field) for field in fields[10:14])
+    return ShareStatus(fields[1], int(fields[2]), int(fields[7]), paid, flight, alone, ungranted)

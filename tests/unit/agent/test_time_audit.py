@@ -17,8 +17,10 @@ LIMIT = DeviceLimit("GPU-1", 1, 1, gpu_milli=300)
 OTHERS = [replace(LIMIT, sharing="burst"), replace(LIMIT, sharing="best-effort", gpu_milli=0)]
 
 
-def says(owns_ns: float = 0, paid_ns: float = 0, flight_ns: float = 0, alone_ns: float = 0) -> ShareStatus:
-    return ShareStatus("al-1", 0, int(owns_ns), int(paid_ns), int(flight_ns), int(alone_ns))
+def says(
+    owns_ns: float = 0, paid_ns: float = 0, flight_ns: float = 0, alone_ns: float = 0, ungranted_ns: float = 0
+) -> ShareStatus:
+    return ShareStatus("al-1", 0, int(owns_ns), int(paid_ns), int(flight_ns), int(alone_ns), int(ungranted_ns))
 
 
 def found_after_ms(part: float, owned: float, seconds: float = 30, mark: object = None) -> int | None:
@@ -162,3 +164,39 @@ def test_time_that_a_program_paid_for_and_left_unused_is_no_credit() -> None:
         used = max(0, look - looks) * LOOK_MS * MS
         found.append(audit.look(burst, {7: used}, said, (1 + look * LOOK_MS) * MS))
     assert any(found[looks : looks + 10])
+
+
+def test_a_debt_of_work_that_was_not_granted_is_found_within_seconds() -> None:
+    """It tells the truth, so the arbiter knows of all of it."""
+    audit = TimeAudit()
+    found = [
+        at
+        for at in range(0, 20_000, LOOK_MS)
+        if audit.look(LIMIT, {7: at * MS}, says(owns_ns=-0.7 * at * MS, ungranted_ns=at * MS), (at + 1) * MS)
+    ]
+    assert found
+    assert found[0] <= 2800
+
+
+def test_a_debt_that_was_repaid_is_held_against_nobody() -> None:
+    """A little that seemed not to be granted, hour after hour, and then one long kernel."""
+    audit, ungranted = TimeAudit(), 0
+    for look in range(3000):
+        ungranted += 5 * MS
+        assert not audit.look(LIMIT, {7: 0}, says(ungranted_ns=ungranted), (1 + look * LOOK_MS) * MS)
+    for look in range(3000, 3050):
+        used = (look - 2999) * LOOK_MS * MS
+        said = says(owns_ns=-0.7 * used, ungranted_ns=ungranted)
+        assert not audit.look(LIMIT, {7: used}, said, (1 + look * LOOK_MS) * MS)
+
+
+@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort"])
+def test_what_was_taken_without_a_lease_is_not_made_good_by_paying(limit: DeviceLimit) -> None:
+    audit = TimeAudit()
+    found = [
+        at
+        for at in range(0, 20_000, LOOK_MS)
+        if audit.look(limit, {7: at * MS // 2}, says(paid_ns=at * MS / 2, ungranted_ns=at * MS / 2), (at + 1) * MS)
+    ]
+    assert found
+    assert found[0] <= 3200

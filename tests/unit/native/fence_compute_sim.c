@@ -24,7 +24,7 @@
 #include "harvest_union.h"
 #include "limiter.h"
 
-enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000 };
+enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000, ASKED_MS = 400 };
 
 enum op_kind { OP_KERNEL, OP_GRAPH, OP_HOST, OP_SYNC, OP_STREAM, OP_VARIED, OP_POLL };
 
@@ -51,6 +51,7 @@ struct tenant {
     enum draw draw;
     uint64_t start_ns, gone_ns; /* gone_ns: used by contexts that are destroyed */
     bool joined, paused;
+    bool own_grants; /* its processes believe in a page of their own, which allows everything, and tell the truth */
     enum lie lies; /* what the arbiter reads of it is nonsense, and it rings all the time */
 };
 
@@ -105,7 +106,7 @@ static struct process *processes[PROCESSES];
 static uint32_t tenant_count, process_count, order_count;
 static struct order orders[ORDERS];
 static struct arb_card arbiter;
-static bool arbiter_off;
+static bool arbiter_off, is_asked; /* is_asked: for its accounts, by the agent; for tenants that never ring */
 static uint64_t now, end_ns, arbiter_serial, events_made, random_state = 88172645463325252ull;
 static uint64_t slice_us = 2000, switch_us, launch_ns = 4000, event_ns = 1000, harvest_us = 30, message_us = 30, wake_us = 40, death_us = 1000,
                 query_ns = 300;
@@ -584,6 +585,9 @@ static void step(struct process *p)
 
 /* --- the run --- */
 
+static struct fence_grant everything = {.granted_ns = UINT64_MAX / 2, .window_ns = 1000000000, .lease_until_ns = UINT64_MAX / 2,
+                                        .holder = FENCE_HOLDING, .beat_ns = UINT64_MAX / 2};
+
 static void begin(struct process *p)
 {
     p->context = engine_context_create(engine, 0, (uint64_t)(uintptr_t)p, now);
@@ -592,7 +596,7 @@ static void begin(struct process *p)
     for (uint32_t s = 0; s < STREAMS; s++)
         p->engine_stream[s] = engine_stream_create(engine, (uint32_t)p->context, ENGINE_NON_BLOCKING, 0);
     p->card.limit = &p->tenant->limit;
-    p->card.grant = &p->tenant->grant;
+    p->card.grant = p->tenant->own_grants ? &everything : &p->tenant->grant;
     p->card.usage = &p->tenant->usage;
     p->card.slot = &p->slot;
     for (uint32_t s = 0; s < STREAMS; s++)
@@ -659,7 +663,7 @@ static uint64_t *samples;
 /* What the arbiter's account of a tenant says. */
 struct said {
     int64_t owns_ns; /* negative: owes */
-    uint64_t paid_ns, flight_ns, alone_ns;
+    uint64_t paid_ns, flight_ns, alone_ns, ungranted_ns;
 };
 
 static struct said *accounts;
@@ -672,9 +676,11 @@ static void sample(void)
         const struct arb_member *m = &tenants[i].member;
         samples[sample_count * tenant_count + i] = used_by(&tenants[i]);
         accounts[sample_count * tenant_count + i] =
-            (struct said){arb_owns(&arbiter, m), m->paid_ns, arb_flight(&arbiter, m), m->alone_ns};
+            (struct said){arb_owns(&arbiter, m), m->paid_ns, arb_flight(&arbiter, m), m->alone_ns, m->ungranted.total_ns};
     }
     sample_count++;
+    if (is_asked && sample_count % (ASKED_MS / SAMPLE_MS) == 0)
+        arbitrate();
     schedule(now + SAMPLE_MS * 1000000ull, EV_SAMPLE, NULL, 0);
 }
 
@@ -815,6 +821,8 @@ static void read_tenant(const char *line)
     t->limit.priority = (int32_t)option(line, "priority", 0);
     t->limit.duty_offset_milli = (uint32_t)option(line, "offset", 0);
     t->processes = (uint32_t)option(line, "processes", 1);
+    t->own_grants = option(line, "own_grants", 0) != 0;
+    is_asked = is_asked || t->own_grants;
     t->jitter = (uint32_t)option(line, "jitter", 100);
     t->start_ns = (uint64_t)(option(line, "start_ms", 0) * 1e6);
     read_lengths(t, line);
@@ -874,7 +882,8 @@ static void print_tenant(uint32_t i)
     printf("], \"said\": [");
     for (uint32_t k = 0; k < sample_count; k++) {
         const struct said *s = &accounts[k * tenant_count + i];
-        printf("%s[%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", k ? "," : "", s->owns_ns, s->paid_ns, s->flight_ns, s->alone_ns);
+        printf("%s[%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", k ? "," : "", s->owns_ns, s->paid_ns, s->flight_ns,
+               s->alone_ns, s->ungranted_ns);
     }
     printf("]}");
 }

@@ -68,3 +68,27 @@ def test_random_mixes_of_honest_programs_are_not_found(simulation: Path) -> None
 @pytest.mark.slow
 def test_thousands_of_random_mixes_are_not_found(simulation: Path) -> None:
     assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW, FEW + MANY)])
+
+
+TRUTHFUL = {
+    "alone": ("fixed", 0.3, None),
+    "fixed": ("fixed", 0.3, "k20us"),
+    "burst": ("burst", 0.3, "k20us"),
+    "best-effort": ("best-effort", 0.0, "k20us"),
+}
+"""Sharing, share, and what runs beside it."""
+
+
+@pytest.mark.parametrize("where", TRUTHFUL)
+@pytest.mark.parametrize("work", ["k500us*20,s", "k500us", "g3ms", "k100ms", "v,s"])
+def test_truthful_work_without_a_grant_is_found_and_its_neighbour_is_not(
+    simulation: Path, work: str, where: str
+) -> None:
+    """A program that believes in a grants page of its own, and tells the truth of what it uses."""
+    sharing, share, beside = TRUTHFUL[where]
+    tenants = [Tenant("a", share, sharing, work, "own_grants=1 lengths=20us/3ms draw=any")]
+    tenants += [Tenant("b", 0.3, "burst", beside)] if beside else []
+    outcome = simulate(simulation, tenants, SECONDS)
+    if outcome.share("a") > share + 0.1 or sharing != "fixed":
+        assert found_in(outcome, tenants[0])
+    assert not any(found_in(outcome, tenant) for tenant in tenants[1:])
