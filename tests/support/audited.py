@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.agent.time_audit import TimeAudit
+from gpupool.audit.time_audit import TimeAudit
 from gpupool.mechanisms.regions import DeviceLimit
 from tests.support.compute import Outcome, Tenant
 

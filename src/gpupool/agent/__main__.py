@@ -21,7 +21,7 @@ from gpupool.agent.labels import labels_of
 from gpupool.agent.launch import machine_file
 from gpupool.agent.log_quota import quota_from
 from gpupool.agent.loop import Agent, AgentConfig
-from gpupool.agent.reconciler import REACTIONS
+from gpupool.audit.answering import REACTIONS
 from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings, client_settings
 from gpupool.base.errors import GpupoolError, Unavailable

@@ -17,15 +17,15 @@ from collections.abc import Iterable, Mapping
 from gpupool.agent.crew import Crew
 from gpupool.agent.ending import STOP_GRACE_SECONDS, Ending
 from gpupool.agent.fenced import ledger_of
-from gpupool.agent.findings import Finding
 from gpupool.agent.following import Following
 from gpupool.agent.held import Held, HeldTable, Phase, report_of
 from gpupool.agent.launch import ended_report
 from gpupool.agent.means import Means
-from gpupool.agent.sight import FencedJob
 from gpupool.agent.starting import Starting
 from gpupool.agent.supervisor import inspect
 from gpupool.agent.watch import Watch
+from gpupool.audit.findings import Finding
+from gpupool.audit.sight import FencedJob
 from gpupool.mechanisms.fence import Fence
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.regions import FenceUsage

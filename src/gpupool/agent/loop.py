@@ -26,14 +26,19 @@ from gpupool.agent.cgroups import detect, job_cgroups
 from gpupool.agent.checkpoint import JobDirectories
 from gpupool.agent.facts import node_in
 from gpupool.agent.faults import Fault, no_fault
+from gpupool.agent.freezing import freeze_job
 from gpupool.agent.jobs import Jobs
 from gpupool.agent.launch import LaunchSettings, base_of
 from gpupool.agent.log_quota import LogQuota
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
 from gpupool.agent.pool_groups import group_name, mark_pool, remove_abandoned, remove_pool, remove_strays
-from gpupool.agent.reconciler import Reconciler
 from gpupool.agent.reports import Api, Reporter
+from gpupool.audit.answering import Answering
+from gpupool.audit.card_processes import CardProcesses
+from gpupool.audit.granted_time import GrantedTime
+from gpupool.audit.reconciler import Reconciler
+from gpupool.audit.sight import FencedJob
 from gpupool.base.backoff import Backoff
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
@@ -141,14 +146,12 @@ class Agent:
         )
         self._reaction = config.fence_reaction or default_reaction(config.owner_uid)
         self._reconciler = Reconciler(
-            self._probes,
-            paths.agent,
-            base_of(config.owner_uid),
-            self._reaction,
-            self.jobs.fenced,
-            self.jobs.tell_finding,
-            self.jobs.condemn,
-            self._arbiter.status,
+            CardProcesses(self._probes),
+            Answering(self._reaction, self.jobs.tell_finding, self.jobs.condemn, self._freeze_job),
+            GrantedTime(self._arbiter.status),
+            fenced=self.jobs.fenced,
+            state_dir=paths.agent,
+            base=base_of(config.owner_uid),
         )
         self._machines: dict[str, Machine] = {}
         self._closing, self._disagreed = threading.Event(), threading.Event()
@@ -339,6 +342,9 @@ class Agent:
 
     def _process_entered(self, allocation: str, pid: int) -> None:
         self._reconciler.entered(allocation, pid)
+
+    def _freeze_job(self, one: FencedJob) -> None:
+        freeze_job(one.supervisor_pid, self._probes.values())
 
     def _jobs_changed(self) -> None:
         self._observer.changed()

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpupool.agent import process_look
-from gpupool.agent.findings import Finding
+from gpupool.audit import process_look
+from gpupool.audit.findings import Finding
 from gpupool.mechanisms.driver_files import known_drivers
 from gpupool.mechanisms.fence import FencedFiles
 from gpupool.mechanisms.regions import GRANTS_MAGIC, LIMITS_MAGIC

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpupool.agent.findings import (
+from gpupool.audit.findings import (
     CODE_ALLOWANCE_BYTES,
     LEAST_TOLERANCE_BYTES,
     MIB,

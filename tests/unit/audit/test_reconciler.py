@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from gpupool.agent.findings import Finding
-from gpupool.agent.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, Reconciler, freeze
-from gpupool.agent.sight import FencedJob
+from gpupool.agent.freezing import freeze, freeze_job
 from gpupool.agent.usage import read_processes, trees
+from gpupool.audit.answering import Answering
+from gpupool.audit.card_processes import CardProcesses
+from gpupool.audit.findings import Finding
+from gpupool.audit.granted_time import Granted, GrantedTime
+from gpupool.audit.reconciler import BUSY_SECONDS, IN_TURN, QUIET_SECONDS, Reconciler
+from gpupool.audit.sight import FencedJob
 from gpupool.base.errors import BadMachine
 from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
@@ -74,16 +79,26 @@ class Looked:
             ["ps", "-o", "pid=", "--ppid", str(self.supervisor.pid)], capture_output=True, check=True
         )
         self.pids = [int(word) for word in listed.stdout.split()]
-        self.reconciler = Reconciler(
-            {MACHINE.name: self.card},
-            state_dir,
-            "/nowhere",
-            reaction,
-            lambda: self.jobs,
-            self.tell,
-            lambda one, reason: self.killed.append(reason),
+        self.reconciler = self.reconciler_of(self.card, reaction)
+
+    def reconciler_of(
+        self, card: Card, reaction: str, granted: Granted = lambda: None, now_ns: Callable[[], int] = time.monotonic_ns
+    ) -> Reconciler:
+        made = Reconciler(
+            CardProcesses({MACHINE.name: card}),
+            Answering(
+                reaction,
+                self.tell,
+                lambda one, reason: self.killed.append(reason),
+                lambda one: freeze_job(one.supervisor_pid, [card]),
+            ),
+            GrantedTime(granted, now_ns),
+            fenced=lambda: self.jobs,
+            state_dir=self.state_dir,
+            base="/nowhere",
         )
-        self.reconciler.know({MACHINE.name: MACHINE})
+        made.know({MACHINE.name: MACHINE})
+        return made
 
     def tell(self, one: FencedJob, finding: Finding, reaction: str) -> None:
         self.told.append((finding.kind, reaction))
@@ -273,11 +288,7 @@ class Granting(Card):
 def test_time_beyond_what_the_arbiter_granted_is_a_finding(looked: Looked, owns_ms: int, expected: list[str]) -> None:
     card, pid, now = Granting(), looked.pids[0], [0]
     said = (1, (ShareStatus("al-1", 0, owns_ms * 10**6),))
-    reconciler = Reconciler(
-        {MACHINE.name: card}, looked.state_dir, "/nowhere", "kill", lambda: looked.jobs, looked.tell,
-        lambda one, reason: looked.killed.append(reason), lambda: said, lambda: now[0],
-    )  # fmt: skip
-    reconciler.know({MACHINE.name: MACHINE})
+    reconciler = looked.reconciler_of(card, "kill", lambda: said, lambda: now[0])
     looked.begin()
     card.on_card = {pid: 0}
     for look in range(12):
@@ -308,7 +319,7 @@ def test_a_process_that_takes_a_slot_is_looked_at_at_once(
     looked.reconciler.start()
     until(lambda: looked.card.looks, "the first look")
     for name in ("BUSY_SECONDS", "QUIET_SECONDS"):
-        monkeypatch.setattr(f"gpupool.agent.reconciler.{name}", 3600.0)
+        monkeypatch.setattr(f"gpupool.audit.reconciler.{name}", 3600.0)
     words = [sys.executable, "-c", FORGED, str(forged)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout

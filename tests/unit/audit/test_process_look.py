@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent import process_look
+from gpupool.audit import process_look
 from tests.support.supervised import until
 
 GONE = 2**22 + 1  # beyond the largest pid there can be

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.sight import FencedJob, SightCheck
+from gpupool.audit.sight import FencedJob, SightCheck
 from gpupool.mechanisms.fence import FencedFiles
 from gpupool.mechanisms.regions import GRANTS_MAGIC, LIMITS_MAGIC, Limits
 

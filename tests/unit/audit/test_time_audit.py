@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gpupool.agent.time_audit import LOOKS, TimeAudit
+from gpupool.audit.time_audit import LOOKS, TimeAudit
 from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.regions import DeviceLimit
 
