@@ -62,7 +62,7 @@ class Answering:
             self._freeze(one)
 
     def tell_unseen(self, one: FencedJob, why: str) -> None:
-        """The job's cards cannot be asked (`why`, empty when they can).
+        """Something of the job's cards cannot be seen (`why`, empty when all can).
 
         Nobody is ended for it: whose doing it is, is not known.
         """
@@ -70,5 +70,5 @@ class Answering:
             self._unseen.discard(one.allocation)
         elif one.allocation not in self._unseen:
             self._unseen.add(one.allocation)
-            log.warning("job %s: its cards cannot be asked: %s", one.job, why)
-            self._tell(one, Finding("unseen", f"its cards cannot be asked: {why}"), "warn")
+            log.warning("job %s: %s", one.job, why)
+            self._tell(one, Finding("unseen", why), "warn")

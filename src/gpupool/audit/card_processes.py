@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpupool.audit import process_look
 from gpupool.audit.findings import CardProcess
@@ -36,15 +36,22 @@ class CardProcesses:
         self._node_of: dict[str, str] = {}
         self._unasked: dict[str, str] = {}
         """Nodes whose cards could not be asked at the last look, and why not."""
+        self._untimed: set[str] = set()
+        """Cards whose driver does not tell how much time each process has."""
 
     def know(self, machines: Mapping[str, Machine]) -> None:
         """What the last scan found, by node."""
         self._node_of = {device.uuid: name for name, machine in machines.items() for device in machine.devices}
 
-    def why_unasked(self, uuids: Collection[str]) -> str:
-        """Why some of these cards could not be asked at the last look; empty when all were."""
-        nodes = sorted({self._node_of.get(uuid, "") for uuid in uuids} & self._unasked.keys())
-        return self._unasked[nodes[0]] if nodes else ""
+    def why_unseen(self, known: FencedFiles) -> str:
+        """What these files' cards could not be asked at the last look, and why; empty when all was answered."""
+        nodes = sorted({self._node_of.get(uuid, "") for uuid in known.uuids} & self._unasked.keys())
+        if nodes:
+            return f"its cards cannot be asked: {self._unasked[nodes[0]]}"
+        untimed = sorted(self._untimed.intersection(known.uuids))
+        if untimed and not known.simulated:
+            return f"the driver of card {untimed[0]} does not tell the GPU time of its processes, which is not compared"
+        return ""
 
     def of(self, looked: Iterable[tuple[FencedJob, FencedFiles]]) -> OnCards:
         """Ask the cards of these jobs. Blocks for as long as the driver does."""
@@ -79,4 +86,6 @@ class CardProcesses:
             self._unasked[node] = str(error)
             return {}, {}
         self._unasked.pop(node, None)
+        self._untimed.difference_update(uuids)
+        self._untimed.update(usages.keys() - times.keys())
         return usages, times

@@ -161,7 +161,7 @@ class Reconciler:
             cards = seen.get(one.allocation, {})
             self._look_at(one, known, before[one.allocation], cards, late.get(one.allocation, ()))
         for one, known in looked:
-            self._answering.tell_unseen(one, self._cards.why_unasked(known.uuids))
+            self._answering.tell_unseen(one, self._cards.why_unseen(known))
         self._forget({one.allocation for one in jobs})
 
     def _forget(self, live: set[str]) -> None:
