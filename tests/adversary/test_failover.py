@@ -75,6 +75,8 @@ def test_a_leader_paused_beyond_its_lease_is_deposed_and_refuses_what_it_is_aske
     old = stays(pair, "paused", lambda one: one.signal(signal.SIGSTOP), lambda one: one.signal(signal.SIGCONT))
     assert old.process is not None
     assert old.process.poll() is None, "it ended instead of standing by"
+    health = old.health()
+    assert (health["role"], health["well"], health["leader"]) == ("standby", True, pair.leader().address)
 
 
 def test_a_leader_cut_off_from_the_database_answers_nothing_and_is_deposed(pair: Pair) -> None:
@@ -83,6 +85,12 @@ def test_a_leader_cut_off_from_the_database_answers_nothing_and_is_deposed(pair:
             looked = refusal_of(lambda: alone.request("GET", "jobs", timeout=10))
         assert isinstance(looked, Unavailable), looked  # its clients still reach it: it must not show an old view
         assert looked.code in ("GP-5035", "GP-5036", "GP-5008")
+        health = one.health()
+        assert (health["role"], health["well"], health["failing"]) == ("lapsed", False, ["leader"])
+        (found,) = one.doctor()
+        assert found["name"] == "pool"
+        assert looked.code in found["text"], found
+        assert found["next"]
         one.mend()
 
     stays(pair, "cut", Server.cut, mend_after_a_look)

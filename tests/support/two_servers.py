@@ -137,19 +137,29 @@ class Server:
             stop_surely(self.process, (signal.SIGTERM,))
 
     def role(self) -> str:
-        """What it says of itself; empty while it does not answer."""
+        """What it says that it is; empty while it does not answer."""
+        return str(self.health().get("role", ""))
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself; nothing while it does not answer."""
         try:
             with socket.create_connection((self.address[7:].rpartition(":")[0], CLIENT_PORT), ROLE_SECONDS) as made:
                 made.settimeout(ROLE_SECONDS)
                 made.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 answer = b"".join(iter(lambda: made.recv(65536), b""))
-        except OSError:
-            return ""
-        try:
-            found = json.loads(answer.partition(b"\r\n\r\n")[2])
-        except ValueError:
-            return ""
-        return str(found.get("role", ""))
+            found: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def doctor(self) -> list[dict[str, Any]]:
+        """What the command finds wrong at its own socket."""
+        command = [sys.executable, "-c", "from gpupool.cli.main import entry; entry()", "doctor", "-o", "json"]
+        done = subprocess.run(
+            [*command, "--state-dir", str(self.state_dir)],
+            env=_environment(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        return [one for one in json.loads(done.stdout)["checks"] if one["state"] == "fail"]
 
     def api(self, token: str) -> Api:
         """Requests to this server alone."""

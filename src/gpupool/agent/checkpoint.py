@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpupool.agent.log_quota import LogPart, drop, excess, measure
+from gpupool.agent.log_quota import LogLook, LogPart, drop, excess, measure
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import RecordDamaged, StateNewer
 
@@ -154,10 +154,12 @@ class JobDirectories:
             shutil.rmtree(path)
         return True
 
-    def trim_logs(self, pool_bytes: int, user_bytes: int) -> int:
-        """Drop the oldest output over these totals; how many bytes. What live jobs write to now stays."""
-        parts = excess(measure(self._root, FILE), pool_bytes, user_bytes)
-        return sum(part.size for part in parts if self._drop(part))
+    def trim_logs(self, pool_bytes: int, user_bytes: int) -> LogLook:
+        """Drop the oldest output over these totals; what was found. What live jobs write to now stays."""
+        use = measure(self._root, FILE)
+        parts = excess(use, pool_bytes, user_bytes)
+        dropped = sum(part.size for part in parts if self._drop(part))
+        return LogLook(use.total, max(use.by_owner.values(), default=0), pool_bytes, user_bytes, dropped)
 
     def _drop(self, part: LogPart) -> bool:
         """False where the job has been removed or has begun to run again meanwhile."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpupool.agent.job_log import log_end, log_files
 from gpupool.base.errors import BadOption, BadQuantity
+from gpupool.base.health import Finding, warn, well
 from gpupool.base.units import parse_memory
 
 POOL = "GPUPOOL_MAX_LOG_PER_POOL"
@@ -26,6 +27,8 @@ USER_BYTES = 2 << 30
 PART_OF_DISK = 8
 #: Without a value of its own a user may keep this part of what the pool may.
 PART_OF_POOL = 4
+#: The part of a quota from which on it is said to be reached.
+NEAR = 0.9
 #: Name of an empty file in a job's directory, before the uid of the job's account.
 OWNER = "owner."
 
@@ -131,6 +134,31 @@ def excess(use: LogUse, pool_bytes: int, user_bytes: int) -> list[LogPart]:
             chosen.append(part)
             total -= part.size
     return chosen
+
+
+@dataclass(frozen=True)
+class LogLook:
+    """What one look at the logs found, in bytes: before anything was dropped, and how much was dropped then."""
+
+    total: int
+    largest_user: int
+    pool_bytes: int
+    user_bytes: int
+    dropped: int
+
+
+def judge_logs(look: LogLook) -> Finding:
+    """Whether output is about to be dropped, or is being dropped."""
+    said = (
+        f"{look.total >> 20} of {look.pool_bytes >> 20} MiB of job output, "
+        f"{look.largest_user >> 20} of {look.user_bytes >> 20} MiB by one account"
+    )
+    following = f"raise {POOL} and {USER} before  gpupool up , or let jobs write less"
+    if look.dropped:
+        return warn(f"{said}: the oldest {look.dropped >> 20} MiB were dropped", following)
+    if look.total >= NEAR * look.pool_bytes or look.largest_user >= NEAR * look.user_bytes:
+        return warn(f"{said}: the oldest is dropped next", following)
+    return well(said)
 
 
 def drop(part: LogPart) -> None:

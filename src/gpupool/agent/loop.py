@@ -29,7 +29,7 @@ from gpupool.agent.faults import Fault, no_fault
 from gpupool.agent.freezing import freeze_job
 from gpupool.agent.jobs import Jobs
 from gpupool.agent.launch import LaunchSettings, base_of
-from gpupool.agent.log_quota import LogQuota
+from gpupool.agent.log_quota import LogLook, LogQuota, judge_logs
 from gpupool.agent.means import Means
 from gpupool.agent.observer import Observer
 from gpupool.agent.pool_groups import group_name, mark_pool, remove_abandoned, remove_pool, remove_strays
@@ -42,6 +42,7 @@ from gpupool.audit.sight import FencedJob
 from gpupool.base.backoff import Backoff
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, PoolAlreadyRunning
+from gpupool.base.health import Finding, well
 from gpupool.base.instance import claim
 from gpupool.base.own_limits import fixed_hard_limits
 from gpupool.base.settings import PoolPaths
@@ -154,6 +155,7 @@ class Agent:
             base=base_of(config.owner_uid),
         )
         self._machines: dict[str, Machine] = {}
+        self._log_look: LogLook | None = None
         self._closing, self._disagreed = threading.Event(), threading.Event()
         self._life, self._begun = threading.Lock(), False
         self._cleaned = self._tended = self._trimmed = clock()
@@ -296,12 +298,17 @@ class Agent:
     def _trim_logs(self) -> None:
         """Drop what is over the quota. A disk that fails is told and looked at again: the agent's work goes on."""
         try:
-            dropped = self._directories.trim_logs(*self._config.log_quota.bounds(self._paths.jobs))
+            look = self._directories.trim_logs(*self._config.log_quota.bounds(self._paths.jobs))
         except OSError as error:
             log.warning("logs could not be held to their quota: %s", error)
             return
-        if dropped:
-            log.warning("%d bytes of job output were dropped: over the quota of logs", dropped)
+        self._log_look = look
+        if look.dropped:
+            log.warning("%d bytes of job output were dropped: over the quota of logs", look.dropped)
+
+    def logs_check(self) -> Finding:
+        """Whether the output of jobs is within its quota, by the latest look."""
+        return well("not looked at yet") if self._log_look is None else judge_logs(self._log_look)
 
     # Cards ---------------------------------------------------------------------------------------------
 

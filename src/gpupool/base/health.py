@@ -62,9 +62,10 @@ class Checks:
             checks = dict(self._checks)
         return {name: _asked(name, check) for name, check in checks.items()}
 
-    def failing(self) -> list[str]:
-        """Names of the checks that fail now."""
-        return [name for name, found in self.run().items() if found.state == "fail"]
+    def unwell(self) -> dict[State, list[str]]:
+        """Names of the checks that fail now, and of those that warn."""
+        found = self.run()
+        return {state: [name for name, one in found.items() if one.state == state] for state in ("fail", "warn")}
 
 
 def _asked(name: str, check: Check) -> Finding:

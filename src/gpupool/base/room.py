@@ -1,6 +1,6 @@
 """Room on the disk of a state directory: how much a pool keeps in reserve, and what a new one needs.
 
-Must not write anything.
+Must not write any data.
 """
 
 from __future__ import annotations
@@ -64,6 +64,15 @@ def no_room(root: str) -> DiskFull:
         f"the disk of {root} is full ({said}); nothing was changed",
         hint="free some space and try again; gpupool down --purge needs none",
     )
+
+
+def write_problem(root: str | os.PathLike[str]) -> str:
+    """Why the directory cannot be written, by its owner; empty where it can. Changes no more than a time."""
+    try:
+        os.utime(root)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def is_full(error: OSError) -> bool:

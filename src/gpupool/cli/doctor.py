@@ -9,7 +9,6 @@ Checks that need the server's or the agent's knowledge come from a running pool,
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import site
 import subprocess
@@ -18,7 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupool import __version__
-from gpupool.base.errors import GpupoolError, NotFound, PoolNotRunning
+from gpupool.base.errors import GpupoolError, NotFound, PoolLost, PoolNotRunning
+from gpupool.base.room import write_problem
+from gpupool.cli.absent_pool import ANSWER_SECONDS, no_pool, stuck
+from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import facts as machine_facts
 from gpupool.cli.interrupt import interrupted_by_sigterm
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from gpupool.verification.bench import Bench
     from gpupool.verification.findings import Finding
 
-OK, WARN, FAIL = "ok", "warn", "fail"
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 LOW_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 64 << 20
@@ -41,8 +42,6 @@ OTHER_SHARERS = {
     "kubelet": "a kubelet",
     "slurmd": "a Slurm node daemon",
 }
-
-Check = dict[str, str]
 
 
 def register(parser: Parser) -> None:
@@ -77,27 +76,6 @@ def run(options: argparse.Namespace, context: Context) -> int:
     return 1 if any(check["state"] == FAIL for check in checks) else 0
 
 
-def _no_pool(state_dir: str, error: PoolNotRunning) -> Check:
-    """A pool that was ended has cleared its pid; one that still names it has ended by itself."""
-    try:
-        with open(f"{state_dir}/pool.json", encoding="utf-8") as file:
-            pid = json.load(file).get("pid")
-    except (OSError, ValueError, AttributeError):
-        pid = None
-    if pid is None:
-        return check("pool", OK, error.message, error.hint)
-    if os.path.exists(f"/proc/{pid}"):
-        return check(
-            "pool", WARN, f"its server (pid {pid}) does not answer: it starts, begins anew or ends", "try again"
-        )
-    said = f"its server (pid {pid}) ended without being told to; running jobs go on, nothing new starts"
-    return check("pool", FAIL, said, "gpupool up -d  takes them up again; server.log says why it ended")
-
-
-def check(name: str, state: str, said: str, following: str = "") -> Check:
-    return {"name": name, "state": state, "text": said, "next": following}
-
-
 def text(checks: list[Check], *, color: bool = False) -> str:
     """The table of checks, what to type below those that need it, and the verdict."""
     columns = (
@@ -117,14 +95,20 @@ def text(checks: list[Check], *, color: bool = False) -> str:
 def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Check]]:
     """The running pool, its nodes' facts, and the checks about it."""
     try:
-        pool = context.api.request("GET", "pool", timeout=10)
-        nodes = context.api.request("GET", "nodes", query={"limit": 1000}, timeout=10)["items"]
+        pool = context.api.request("GET", "pool", timeout=ANSWER_SECONDS)
+        nodes = context.api.request("GET", "nodes", query={"limit": 1000}, timeout=ANSWER_SECONDS)["items"]
         own = _own_checks(context)
     except PoolNotRunning as error:
-        return None, [], [_no_pool(context.state_dir, error)]
+        return None, [], [no_pool(context.state_dir, error)]
+    except PoolLost as error:
+        return None, [], [stuck(context.state_dir, error) if context.api.local else _failed(error)]
     except GpupoolError as error:
-        return None, [], [check("pool", FAIL, f"{error.code}: {error.message}", error.hint), *_last_words(context)]
+        return None, [], [_failed(error), *_last_words(context)]
     return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint), own))
+
+
+def _failed(error: GpupoolError) -> Check:
+    return check("pool", FAIL, f"{error.code}: {error.message}", error.hint)
 
 
 def _last_words(context: Context) -> list[Check]:
@@ -138,7 +122,7 @@ def _last_words(context: Context) -> list[Check]:
 def _own_checks(context: Context) -> list[Check]:
     """What the server finds of itself; an older one is not asked."""
     try:
-        found = context.api.request("GET", "checks", timeout=10)
+        found = context.api.request("GET", "checks", timeout=ANSWER_SECONDS)
     except NotFound:
         return []
     return [check(one["name"], one["state"], one["text"], one["next"]) for one in found]
@@ -152,14 +136,12 @@ def _pool_checks(
     same = pool["version"] == __version__
     said = f"client {__version__}, server {pool['version']}"
     yield check("versions", OK if same else WARN, said, "" if same else "gpupool down, gpupool up  starts the new one")
-    silent = [node["name"] for node in nodes if not node["ready"]]
-    if silent:
-        yield check("nodes", WARN, f"silent: {', '.join(silent)}", "gpupool show NODE")
+    away = [node["name"] for node in nodes if not node["ready"]]
+    if away:
+        yield check("cards", WARN, f"of these nodes nothing is known now: {', '.join(away)}", "gpupool gpus")
     else:
-        yield check("nodes", OK, f"{len(nodes)} ready, {many(pool['devices'], 'card')}")
+        yield check("cards", OK, f"{many(pool['devices'], 'card')} on {many(len(nodes), 'node')}")
     yield from own
-    if abs(pool["ledger_ahead_seconds"]) > 1:
-        yield check("clock", WARN, f"the books run {pool['ledger_ahead_seconds']:.0f} s ahead of the wall clock")
 
 
 def _local_checks(context: Context) -> list[Check]:
@@ -220,6 +202,9 @@ def _state(state_dir: str) -> Check:
         return check("state", OK, f"{state_dir} does not exist yet")
     if not os.access(state_dir, os.W_OK | os.X_OK):
         return check("state", WARN, f"{state_dir} is not yours to write", "it belongs to another user's pool")
+    problem = write_problem(state_dir)
+    if problem:
+        return check("state", FAIL, f"{state_dir} cannot be written: {problem}", "see dmesg; mount it writable")
     return check("state", OK, state_dir)
 
 

@@ -59,6 +59,11 @@ class Hearing:
         with self._lock:
             return agent in self._silent
 
+    def silent_nodes(self) -> list[str]:
+        """Nodes whose agents missed three heartbeats, by name."""
+        with self._lock:
+            return sorted(node for node, agent in self._agents.items() if agent in self._silent)
+
     def fall_silent(self, now_ns: int) -> tuple[list[str], int]:
         """Agents that have just missed three heartbeats, and when the next one can have missed them.
 

@@ -119,6 +119,10 @@ class Fleet:
             for row in unready:
                 write.event("node.ready", row.name)
 
+    def silent_nodes(self) -> list[str]:
+        """Nodes whose agents fell silent, from memory."""
+        return self._hearing.silent_nodes()
+
     def check_silence(self) -> float:
         """Mark the nodes of agents that missed three heartbeats; seconds until the next one can be due."""
         now_ns = self._store.clock.now_ns()

@@ -38,6 +38,7 @@ from gpupool.host.state import Marker, StateDir
 from gpupool.host.warm import Warm, is_passing
 from gpupool.scheduling import kernel
 from gpupool.server.app import create_app
+from gpupool.server.certificates import certificate_check
 from gpupool.server.config import ServerConfig, Services
 from gpupool.server.connections import ConnectionLimits, Connections, allow_descriptors
 from gpupool.server.listeners import Bound, Listener, UnixListener
@@ -213,6 +214,8 @@ async def _live(
         per_caller=per_caller(os.environ),
     )
     services.checks.add("connections", front.connections.check)
+    if marker.tls_cert is not None:
+        services.checks.add("certificate", certificate_check(Path(marker.tls_cert), wall_ns))
     stood_by = front.listening
     bound = await front.show(create_app(config, services))
     opened.phases.mark("application")
@@ -220,6 +223,8 @@ async def _live(
     logger.info("%s after %s", what, opened.phases.text())
     marker = _marked(state, marker, services)
     agent = cards.agent(marker.pool_id, state.paths) if options.agent and not marker.standby else None
+    if agent is not None:
+        services.checks.add("logs", agent.logs_check)
     tasks: set[asyncio.Task[None]] = set()
 
     try:

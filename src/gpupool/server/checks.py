@@ -8,16 +8,21 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gpupool.base.anew import recent
+from gpupool.base.clock import LedgerClock
 from gpupool.base.health import Check, Finding, fail, warn, well
+from gpupool.base.room import write_problem
 from gpupool.base.supervised import Register
 
 #: Free bytes below which logs and the database are about to stop; the same as `gpupool doctor` uses by itself.
 NO_SPACE_BYTES: Final = 64 << 20
 LOW_SPACE_BYTES: Final = 1 << 30
+#: Seconds by which wall clock and books may differ; NTP slews by less.
+MOST_CLOCK_SECONDS: Final = 1.0
 #: Parts of the limit on open files.
 _MANY, _MOST = 0.80, 0.95
 SEE_LOG: Final = "see server.log in the state directory"
@@ -54,11 +59,44 @@ def space_check(place: Path) -> Check:
     """Whether the state directory has room for logs and for the database."""
 
     def look() -> Finding:
+        problem = write_problem(place)
+        if problem:
+            return fail(f"{place} cannot be written: {problem}", "see dmesg; mount it writable, then  gpupool restart")
         free = shutil.disk_usage(place).free
         said = f"{free >> 20} MiB free at {place}"
         if free < NO_SPACE_BYTES:
             return fail(said, "free some space: gpupool stop and gpupool down --purge work without any")
         return warn(said, "make room: logs need it") if free < LOW_SPACE_BYTES else well(said)
+
+    return look
+
+
+def clock_check(clock: LedgerClock) -> Check:
+    """Whether the wall clock still is where it was when the books began to follow it."""
+
+    def look() -> Finding:
+        ahead = clock.ahead_ns() / 1e9
+        if ahead > MOST_CLOCK_SECONDS:
+            said = f"the books run {ahead:.0f} s ahead of the wall clock, which was set back"
+            return warn(said, "set the clock right (NTP); the books wait for it and never run backwards")
+        if ahead < -MOST_CLOCK_SECONDS:
+            said = f"the wall clock was set forward: the books are {-ahead:.0f} s behind it"
+            return warn(said, "set the clock right (NTP); if it is right now:  gpupool restart")
+        return well("the books follow the wall clock")
+
+    return look
+
+
+def nodes_check(silent_nodes: Callable[[], list[str]]) -> Check:
+    """Whether every node's agent is heard."""
+
+    def look() -> Finding:
+        silent = silent_nodes()
+        if not silent:
+            return well("every agent is heard")
+        some = ", ".join(silent[:5]) + (", …" if len(silent) > 5 else "")
+        said = f"silent: {some}; their jobs go on unseen, nothing starts there"
+        return fail(said, "see whether the machine and its agent run and reach this server:  gpupool events")
 
     return look
 

@@ -17,7 +17,7 @@ from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
-from gpupool.server.checks import descriptors_check, threads_check
+from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import Services
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import Accounts
@@ -44,6 +44,8 @@ def compose(
     checks = Checks()
     checks.add("threads", threads_check(register))
     checks.add("open files", descriptors_check)
+    checks.add("nodes", nodes_check(fleet.silent_nodes))
+    checks.add("clock", clock_check(store.clock))
     checks.add("jobs", allocations.overdue.check)
     checks.add("placement", partial(placement_check, allocations))
     return Services(store, tenancy, fleet, metering, allocations, logs, checks)

@@ -36,10 +36,13 @@ class HealthOut(Wire):
 
     ready: bool
     version: str
-    role: Literal["alone", "leader", "standby"] = Field("alone", description="of several servers on one database")
+    role: Literal["alone", "leader", "standby", "lapsed"] = Field(
+        "alone", description="of several servers on one database; lapsed: its lease is over, it answers nothing else"
+    )
     leader: str | None = Field(None, description="where the leader is, by a standby")
     well: bool = True
     failing: list[str] = Field(default_factory=list, description="names of the checks that fail now")
+    warning: list[str] = Field(default_factory=list, description="names of the checks that warn now")
 
 
 class CheckOut(Wire):
@@ -57,11 +60,23 @@ def healthz(request: Request, response: Response) -> HealthOut:
 
     503 while a check fails; GET /api/v1/checks says what was found.
     """
+    leading = request.app.state.store.leading
+    if leading is not None and not leading.holds():  # checks that ask the database would wait for it
+        response.status_code = 503
+        return HealthOut(ready=False, version=__version__, role="lapsed", well=False, failing=["leader"])
     checks: Checks = request.app.state.checks
-    failing = checks.failing()
+    unwell = checks.unwell()
+    failing = unwell["fail"]
     response.status_code = 503 if failing else 200
-    role: Literal["alone", "leader"] = "alone" if request.app.state.store.leading is None else "leader"
-    return HealthOut(ready=is_ready(request), version=__version__, role=role, well=not failing, failing=failing)
+    role: Literal["alone", "leader"] = "alone" if leading is None else "leader"
+    return HealthOut(
+        ready=is_ready(request),
+        version=__version__,
+        role=role,
+        well=not failing,
+        failing=failing,
+        warning=unwell["warn"],
+    )
 
 
 @open_router.post("/login")

@@ -6,11 +6,16 @@ again before each part of its answer is sent. Decision 0023.
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool.base.errors import GpupoolError
 from gpupool.server.problems import problem_response
 from gpupool.store.leadership import Leadership
+
+#: Says of this server alone whether it leads, so it tells nothing that may be out of date.
+HEALTH: Final = "/healthz"
 
 
 class Leading:
@@ -20,7 +25,7 @@ class Leading:
         self._app, self._leading = app, leading
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._leading is None or scope["type"] != "http":
+        if self._leading is None or scope["type"] != "http" or scope["path"] == HEALTH:
             await self._app(scope, receive, send)
             return
         try:

@@ -15,7 +15,7 @@ import pytest
 
 from gpupool import __version__
 from gpupool.base.errors import BadFraction, BadOption, Internal, NotLoggedIn, StateUnusable
-from gpupool.cli import doctor, events, host_process, logs, report, up
+from gpupool.cli import check_rows, doctor, events, host_process, logs, report, up
 from gpupool.cli.commands import SUMMARIES
 from gpupool.cli.login import read_token, save
 from gpupool.cli.main import OTHER_WORDS, main
@@ -268,7 +268,7 @@ def test_the_doctor_says_what_the_running_pool_is(capsys: pytest.CaptureFixture[
     assert [(check["name"], check["state"], check["text"]) for check in checks] == [
         ("pool", "warn", "answers at /s, pid 1234, still taking its jobs back"),
         ("versions", "warn", f"client {__version__}, server 9.9.9"),
-        ("nodes", "warn", "silent: n"),
+        ("cards", "warn", "of these nodes nothing is known now: n"),
     ]
 
 
@@ -291,7 +291,7 @@ def test_the_doctor_says_how_well_a_share_is_held_and_what_is_missing() -> None:
 
 
 def test_the_doctors_table_ends_with_a_verdict() -> None:
-    checks = [doctor.check("python", "ok", "3.11"), doctor.check("supervisor", "fail", "missing", "reinstall")]
+    checks = [check_rows.check("python", "ok", "3.11"), doctor.check("supervisor", "fail", "missing", "reinstall")]
     assert doctor.text(checks).splitlines() == [
         "CHECK       STATE  FOUND",
         "python      ok     3.11",

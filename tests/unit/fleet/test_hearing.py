@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpupool.fleet.hearing import SILENT_AFTER_SECONDS, Hearing
+from gpupool.server.checks import nodes_check
 
 S = 10**9
 PATIENCE_NS = SILENT_AFTER_SECONDS * S
@@ -16,6 +17,20 @@ def test_an_agent_that_never_said_a_word_falls_silent_once() -> None:
     assert hearing.fall_silent(PATIENCE_NS) == (["one"], PATIENCE_NS + 10 * S)
     assert hearing.fall_silent(PATIENCE_NS) == ([], PATIENCE_NS + 10 * S)
     assert (hearing.is_silent("one"), hearing.is_silent("two")) == (True, False)
+
+
+def test_nodes_of_a_silent_agent_are_named_by_the_check_until_it_is_heard() -> None:
+    hearing = Hearing()
+    check = nodes_check(hearing.silent_nodes)
+    hearing.begin({"node-1": "one", "node-2": "one", "node-3": "two"}, 0)
+    assert check().state == "ok"
+    hearing.heard("two", S)
+    hearing.fall_silent(PATIENCE_NS)
+    found = check()
+    assert (found.state, bool(found.following)) == ("fail", True)
+    assert found.text.startswith("silent: node-1, node-2;")
+    hearing.heard("one", PATIENCE_NS)
+    assert check().state == "ok"
 
 
 def test_a_word_ends_silence_and_says_that_it_did() -> None:

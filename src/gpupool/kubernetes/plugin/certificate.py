@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gpupool.cli.doctor import FAIL, OK, WARN, Check, check
+from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
 from gpupool.kubernetes.certificates import CERTIFICATE
 from gpupool.kubernetes.install import SECRET
 

@@ -12,7 +12,8 @@ from typing import Any
 from gpupool import __version__
 from gpupool.base import quantities
 from gpupool.base.errors import PastAdmission
-from gpupool.cli.doctor import FAIL, OK, WARN, Check, check, text
+from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
+from gpupool.cli.doctor import text
 from gpupool.cli.output import many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.kubernetes import install, members, names, restoring
