@@ -15,6 +15,7 @@ from gpupool.allocations import node_work, progress
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.tables import allocations, jobs
+from gpupool.allocations.unsettled import UnsettledGangs
 from gpupool.base.errors import DiskFull
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
@@ -29,9 +30,17 @@ logger = logging.getLogger(__name__)
 class Agents:
     """Thread-safe. `used_at_resize`: by job, the card memory in use when its new limits came into force."""
 
-    def __init__(self, store: Store, fleet: Fleet, metering: Metering, mirror: Mirror, leases: Leases) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        metering: Metering,
+        mirror: Mirror,
+        leases: Leases,
+        gangs: UnsettledGangs,
+    ) -> None:
         self._store, self._fleet, self._metering = store, fleet, metering
-        self._mirror, self._leases = mirror, leases
+        self._mirror, self._leases, self._gangs = mirror, leases, gangs
         self._began_ns = store.clock.now_ns()
         self.used_at_resize: dict[str, int | None] = {}
 
@@ -89,6 +98,8 @@ class Agents:
         with self._store.write(freeing=True) as write:
             told = progress.take(write, self._metering, self._fleet, agent, body.reports, self._mirror.seconds)
             write.note(lambda: self._note(told))
+        for gang in told.unsettled:
+            self._gangs.stop_members(gang)
         self._leases.drop(told.ended)
         self._metering.forget_samples(told.rerun.values())
         self.used_at_resize |= told.used

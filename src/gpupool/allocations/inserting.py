@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,28 +34,71 @@ _WAITING_ARRAY = sa.select(arrays.c.public_id, arrays.c.size).where(
 _TAKEN = sa.union_all(*(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name in (jobs.c.name, jobs.c.array_name)))
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A submission by the name that it got, and of a gang its row: whose members may follow in parts."""
+
+    submission: Submission
+    owner: Mapping[str, int]
+    gang: int
+    """0: it is none."""
+    claims: dict[int, int] = field(default_factory=dict)
+    """By number of a part's first job, the claims that are written."""
+
+
 def insert(write: Write, submission: Submission, project_id: int) -> int:
     """Write the claims, their jobs and how to launch them; the first job's key. Raises NameTaken and leaves nothing."""
+    begun = begin(write, submission, project_id)
+    submission = begun.submission
+    first = _insert_array(write, begun) if submission.array_id else insert_jobs(write, begun, 0, submission.size)
+    if submission.array is None:
+        write.execute(_NEW_LAUNCH, {"job_id": first, "spec": _launch(submission)})
+    tell(write, submission)
+    return first
+
+
+def begin(write: Write, submission: Submission, project_id: int, missing: int = 0) -> Begun:
+    """Write the gang's row, with that many members still `missing`. Raises NameTaken and leaves nothing."""
     submission = _by_a_free_name(write, submission)
     owner = {"tenant_id": submission.tenant_id, "project_id": project_id, "user_id": submission.user_id}
-    gang_id = None if submission.gang is None else _insert_gang(write, submission, submission.gang)
+    gang = 0 if submission.gang is None else _insert_gang(write, submission, submission.gang, missing)
+    return Begun(submission, owner, gang)
+
+
+def insert_jobs(write: Write, begun: Begun, first: int, end: int) -> int:
+    """Write the jobs from the number `first` on, up to `end`, with their claims; the key of the first."""
     rows = list[dict[str, Any]]()
-    for part in submission.parts:
-        claim = write.insert(claims, **_claim(write, submission, part), **owner)
-        if submission.array_id is not None:
-            rows.append(_first_member(write, submission, part, {**owner, "claim_id": claim}))
-            continue
-        for n in range(part.first, part.first + part.count):
-            rows.append({**_job(write, submission, part, n), "claim_id": claim, "gang_id": gang_id, **owner})
-    made = write.execute(_NEW_JOBS, rows).scalars().all()
-    if submission.array is None:
-        write.execute(_NEW_LAUNCH, {"job_id": made[0], "spec": _launch(submission)})
+    for part in begun.submission.parts:
+        numbers = range(max(first, part.first), min(end, part.first + part.count))
+        if numbers:
+            more = {"claim_id": _claim_of(write, begun, part), "gang_id": begun.gang or None, **begun.owner}
+            rows += [{**_job(write, begun.submission, part, n), **more} for n in numbers]
+    return int(write.execute(_NEW_JOBS, rows).scalars().all()[0])
+
+
+def _claim_of(write: Write, begun: Begun, part: Part) -> int:
+    """The claim of these jobs, written with the first of them."""
+    if part.first not in begun.claims:
+        columns = _claim(write, begun.submission, part)
+        begun.claims[part.first] = write.insert(claims, **columns, **begun.owner)
+    return begun.claims[part.first]
+
+
+def _insert_array(write: Write, begun: Begun) -> int:
+    """The array with its first member, whose key it is."""
+    part = begun.submission.parts[0]
+    owner = {**begun.owner, "claim_id": _claim_of(write, begun, part)}
+    row = _first_member(write, begun.submission, part, owner)
+    return int(write.execute(_NEW_JOBS, [row]).scalars().all()[0])
+
+
+def tell(write: Write, submission: Submission) -> None:
+    """Add the submission to the event log."""
     name = submission.array or submission.names[0]
     data = {"name": name, "count": submission.size, "share": str(submission.shape), **_for_replay(submission)}
     data |= {"gang": submission.gang.id} if submission.gang else {}
     data |= {"array": submission.array_id} if submission.array_id else {}
     write.event("job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data)
-    return int(made[0])
 
 
 def _launch(submission: Submission) -> dict[str, Any]:
@@ -111,7 +154,7 @@ def _said(shape: Shape) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def _insert_gang(write: Write, submission: Submission, gang: Gang) -> int:
+def _insert_gang(write: Write, submission: Submission, gang: Gang, missing: int) -> int:
     return write.insert(
         gangs,
         public_id=gang.id,
@@ -120,6 +163,7 @@ def _insert_gang(write: Write, submission: Submission, gang: Gang) -> int:
         spec=gang_rows.to_json(gang.root),
         launch=_launch(submission),
         submitted_ns=write.now_ns,
+        missing=missing,
     )
 
 

@@ -130,10 +130,11 @@ class Submission:
 
     def queued(self, now_ns: int) -> list[Queued]:
         """What enters the queue: the jobs, and the rest of an array as one entry."""
-        found = [Queued(job, self.key, now_ns, self.gang, self.user_id) for job in self.public_ids]
+        key = self.key
+        found = [Queued(job, key, now_ns, self.gang, self.user_id) for job in self.public_ids]
         if self.array_id is not None and (left := self.size - len(self.public_ids)):
             rest = Rest(self.array_id, self.size, self.size - left)
-            found.append(Queued(self.array_id, self.key, now_ns, None, self.user_id, rest))
+            found.append(Queued(self.array_id, key, now_ns, None, self.user_id, rest))
         return found
 
 

@@ -51,7 +51,11 @@ _PENDING = (
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
-    .where(jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)), jobs.c.state == JobState.PENDING)
+    .where(
+        jobs.c.public_id.in_(sa.bindparam("jobs", expanding=True)),
+        jobs.c.state == JobState.PENDING,
+        gangs.c.ending.is_(None),
+    )
 )
 _START_JOBS = (
     jobs.update()

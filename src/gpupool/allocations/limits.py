@@ -32,7 +32,7 @@ class PendingGate:
     """Counts submissions that are being written together with what waits already. Thread-safe."""
 
     def __init__(self, mirror: Mirror, limits: PendingLimits) -> None:
-        self._mirror, self._limits = mirror, limits
+        self.mirror, self._limits = mirror, limits
         self._lock = threading.Lock()
         self._coming: Counter[tuple[str, int] | str] = Counter()
 
@@ -56,8 +56,8 @@ class PendingGate:
     def _check(self, submission: Submission, entries: int) -> None:
         tenant, user = submission.tenant, submission.user_id
         bounds = (
-            ("you have", (tenant, user), self._mirror.entries_of(tenant, user), self._limits.per_user),
-            (f"tenant {tenant} has", tenant, self._mirror.entries_of(tenant), self._limits.per_tenant),
+            ("you have", (tenant, user), self.mirror.entries_of(tenant, user), self._limits.per_user),
+            (f"tenant {tenant} has", tenant, self.mirror.entries_of(tenant), self._limits.per_tenant),
         )
         for holder, key, waiting, limit in bounds:
             there = waiting + self._coming[key]

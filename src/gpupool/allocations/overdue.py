@@ -104,9 +104,13 @@ class Overdue:
             ending = {row.allocation for row in rows if row.state == AllocationState.RELEASING}
             self._ending = {name: self._ending.get(name, now_ns) for name in ending}
             self._told &= ending
-        rows = sorted(rows, key=self._since_ns)
-        late = [row for row in rows if now_ns - self._since_ns(row) >= _patience(row) * _NS]
-        slow = [row for row in rows if row not in late and now_ns - self._since_ns(row) >= SAID_SECONDS * _NS]
+        late, slow = list[Row](), list[Row]()
+        for row in sorted(rows, key=self._since_ns):
+            age_ns = now_ns - self._since_ns(row)
+            if age_ns >= _patience(row) * _NS:
+                late.append(row)
+            elif age_ns >= SAID_SECONDS * _NS:
+                slow.append(row)
         return late, slow
 
     def _since_ns(self, row: Row) -> int:

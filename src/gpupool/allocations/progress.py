@@ -17,7 +17,7 @@ from gpupool.allocations import together
 from gpupool.allocations.arrays.ending import count_ended
 from gpupool.allocations.ledger import give_back
 from gpupool.allocations.notes import Granted
-from gpupool.allocations.tables import allocations, claims, jobs, launches
+from gpupool.allocations.tables import allocations, claims, gangs, jobs, launches
 from gpupool.allocations.together import LOST_TIMES, SENT_BACK, STOP_REASONS
 from gpupool.allocations.waiting import Queued, Seconds, by_limit, read_waiting
 from gpupool.fleet.service import Fleet
@@ -54,10 +54,12 @@ _FOUND = (
         jobs.c.preemptions,
         claims.c.preemptible,
         claims.c.requeue,
+        gangs.c.ending,
     )
     .join(jobs, jobs.c.id == allocations.c.job_id)
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(nodes, nodes.c.id == allocations.c.node_id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
     .where(
         allocations.c.public_id.in_(sa.bindparam("allocations", expanding=True)),
         nodes.c.agent == sa.bindparam("of_agent"),
@@ -85,6 +87,8 @@ class Told:
     """Jobs that ran and will run again."""
     done: dict[str, int] = field(default_factory=dict)
     """Seconds that jobs ran which came to their own end."""
+    unsettled: list[int] = field(default_factory=list)
+    """Gangs whose other members are to be stopped in transactions of their own."""
     used: dict[str, int | None] = field(default_factory=dict)
     """Card memory in use by a job when its new limits came into force."""
 
@@ -212,12 +216,14 @@ def _ended(write: Write, row: Row, report: ReportIn, told: Told) -> None:
     told.ended.append(row.job)
     if state is JobState.DONE and (began := report.started_ns or row.started_ns):
         told.done[row.job] = (write.now_ns - _in_ledger_time(write, row, began)) // 10**9
-    leaving, gone = together.end_gang(write, row, state)
+    others = together.end_gang(write, row, state)
     if row.gang_id is not None:
         together.forget_launches(write, [row.gang_id])
-    told.leaving += leaving
-    told.dequeued += gone
-    told.ended += gone
+    if others.unsettled:
+        told.unsettled.append(row.gang_id)
+    told.leaving += others.leaving
+    told.dequeued += others.gone
+    told.ended += others.gone
 
 
 def _waits_again(write: Write, row: Row, report: ReportIn) -> bool:
@@ -306,7 +312,11 @@ def request_stop(write: Write, job_ids: Sequence[int], why: str, grace_s: int | 
 
     Public ids of the ones that did, and of those that were asked. A second request changes nothing but the grace.
     """
-    ids = together.whole_gangs(write, job_ids)
+    return stop_these(write, together.whole_gangs(write, job_ids), why, grace_s)
+
+
+def stop_these(write: Write, ids: Sequence[int], why: str, grace_s: int | None) -> tuple[list[str], list[str]]:
+    """The same of these jobs and no others."""
     query = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.state).where(jobs.c.id.in_(ids), jobs.c.state.not_in(ENDED))
     rows = write.execute(query).all()
     gone = together.stop_waiting(write, [row.id for row in rows if row.state == JobState.PENDING], why)

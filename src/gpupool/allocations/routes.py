@@ -15,6 +15,7 @@ from gpupool.allocations.coming import judged
 from gpupool.allocations.intake import with_limits
 from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.service import is_settled
+from gpupool.allocations.user_turns import UserTurns
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import limits_of_peer
@@ -24,6 +25,8 @@ from gpupool.wire.jobs import ArrayOut, ExplainOut, JobIn, JobOut, ResizedOut, R
 from gpupool.wire.people import QuotaTreeOut
 
 router = APIRouter(tags=["jobs"])
+_gangs = UserTurns()
+"""A gang is checked and written in many steps: several of one user at once would have most turns of the pool."""
 
 
 @router.get("/capacity", tags=["fleet"])
@@ -48,7 +51,11 @@ async def submit(
         own = limits_of_peer(peer, run_as.uid if run_as else None)
         return allocations.submit(with_limits(body, allocations.job_limits, own), caller, run_as)
 
-    submitted = await judged(request, take_in)
+    if body.gang is None:
+        submitted = await judged(request, take_in)
+    else:
+        async with _gangs.turn_of(caller.user_id):
+            submitted = await judged(request, take_in)
     job = submitted.first.id
     if wait_seconds and not is_settled(submitted.first):
         first = await until(request, ("job", job), wait_seconds, lambda: allocations.job(job, caller), is_settled)

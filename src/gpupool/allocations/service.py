@@ -29,7 +29,7 @@ from gpupool.allocations.explaining import explain_job
 from gpupool.allocations.growing import Beside
 from gpupool.allocations.job_pages import Filter, page
 from gpupool.allocations.leases import Leases
-from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
+from gpupool.allocations.limits import PENDING_LIMITS, PendingGate, PendingLimits
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.overdue import Overdue
 from gpupool.allocations.placing import Placer
@@ -39,6 +39,7 @@ from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, r
 from gpupool.allocations.shapes import check_shape
 from gpupool.allocations.stopping import Stopping, check_may, live_jobs
 from gpupool.allocations.tables import IS_LIVE, NOT_MADE, jobs
+from gpupool.allocations.unsettled import UnsettledGangs
 from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
@@ -81,13 +82,16 @@ class Allocations:
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
         self.overdue = Overdue(store)
-        self.agents = Agents(store, fleet, metering, self.mirror, self.leases)
+        self.unsettled = UnsettledGangs(store, self.mirror)
+        self.agents = Agents(store, fleet, metering, self.mirror, self.leases, self.unsettled)
         self.event_feed = EventFeed(store)
-        self._arrivals = Arrivals(store, tenancy, self.mirror, self.placer, pending_limits)
-        self._stopping = Stopping(store, self.mirror, self.leases, self.placer.planner.why)
+        gate = PendingGate(self.mirror, pending_limits)
+        self._arrivals = Arrivals(store, tenancy, self.placer, self.unsettled, gate)
+        self._stopping = Stopping(store, self.mirror, self.leases, self.unsettled, self.placer.planner.why)
 
     def start(self) -> None:
-        """Read what waits, give attached jobs a fresh lease, begin to place."""
+        """Settle what a server that was killed left, read what waits, lease attached jobs anew, begin to place."""
+        self.unsettled.settle()
         self.placer.start()
         with self.store.read() as connection:
             attached = connection.execute(sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)).scalars()

@@ -1,19 +1,19 @@
 """Stopping jobs, a whole array or everything of a caller: in transactions of a bounded size, however much is meant.
 
 A request that needs several is repeated safely: what is stopped stays so, and its Idempotency-Key is recorded with the
-last of them. A gang is stopped in one.
+last of them. A gang is stopped in one, a large one part by part after its row says so (decision 0025).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations import job_view, progress, reading, together
+from gpupool.allocations import gang_parts, job_view, progress, reading, together
 from gpupool.allocations.arrays import view
 from gpupool.allocations.arrays.ending import stop_rest
 from gpupool.allocations.arrays.members import make_members
@@ -21,6 +21,7 @@ from gpupool.allocations.arrays.references import Reference
 from gpupool.allocations.leases import Leases
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.tables import HAS_REST, IS_LIVE, arrays, jobs
+from gpupool.allocations.unsettled import UnsettledGangs
 from gpupool.base.errors import NotAllowed, NotFound, NotOneJob, WrongState
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
@@ -38,8 +39,9 @@ Step = Callable[[Write], None]
 class Stopping:
     """Thread-safe."""
 
-    def __init__(self, store: Store, mirror: Mirror, leases: Leases, why: job_view.Why) -> None:
-        self._store, self._mirror, self._leases, self._why = store, mirror, leases, why
+    def __init__(self, store: Store, mirror: Mirror, leases: Leases, gangs: UnsettledGangs, why: job_view.Why) -> None:
+        self._store, self._mirror, self._leases = store, mirror, leases
+        self._gangs, self._why = gangs, why
 
     def stop(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
         """Ask for the end of a job, or of all live jobs of an array. Raises NotFound, NotAllowed, WrongState."""
@@ -81,10 +83,17 @@ class Stopping:
     # --- the writing -----------------------------------------------------------------------
 
     def _carry_out(self, first: Sequence[Step], job_ids: Sequence[int], why: str, grace_s: int | None) -> None:
+        gangs = self._gangs_of(job_ids)
+        with self._store.read() as connection:
+            large = gang_parts.large_gangs(connection, set(gangs.values()))
         steps: list[Step] = [
             *first,
-            *(partial(self._stop_some, some, why, grace_s) for some in self._portions(job_ids)),
+            *(partial(self._stop_some, some, why, grace_s) for some in _portions(job_ids, gangs, large)),
         ]
+        for gang in large:
+            self._step(partial(self._end_gang, gang, why, grace_s), aside=True)
+            # No member is added or placed from here on, so the live ones are all there are.
+            steps += [partial(self._gangs.stop_some, gang, some) for some in self._gangs.parts(gang, asked=True)]
         for number, step in enumerate(steps, 1):
             self._step(step, aside=number < len(steps))
 
@@ -93,22 +102,18 @@ class Stopping:
         with replay.aside() if aside else nullcontext(), self._store.write(freeing=True) as write:
             step(write)
 
-    def _portions(self, job_ids: Sequence[int]) -> Iterator[list[int]]:
-        """So many at once; of a gang one, which stands for all its members."""
+    def _gangs_of(self, job_ids: Sequence[int]) -> dict[int, int]:
+        """By job the gang it is in, of those that are in one."""
+        gangs = dict[int, int]()
         with self._store.read() as connection:
-            gangs = dict[int, int]()
             for some in _cut(job_ids):
                 query = sa.select(jobs.c.id, jobs.c.gang_id).where(jobs.c.id.in_(some), jobs.c.gang_id.is_not(None))
                 gangs |= {row.id: row.gang_id for row in connection.execute(query)}
-        seen = set[int]()
-        alone = list[int]()
-        for job in job_ids:
-            if job not in gangs:
-                alone.append(job)
-            elif gangs[job] not in seen:
-                seen.add(gangs[job])
-                yield [job]
-        yield from _cut(alone)
+        return gangs
+
+    @staticmethod
+    def _end_gang(gang: int, why: str, grace_s: int | None, write: Write) -> None:
+        together.end_whole(write, gang, why, grace_s)
 
     def _stop_some(self, job_ids: Sequence[int], why: str, grace_s: int | None, write: Write) -> None:
         gone, asked = progress.request_stop(write, job_ids, why, grace_s)
@@ -197,6 +202,17 @@ def _targets(
             return [found] if found.state in LIVE else [], None, None
         return (), None, reading.find_unmade(connection, principal, named)
     return rows, array, None if rows or array else reading.find_unmade(connection, principal, named)
+
+
+def _portions(job_ids: Sequence[int], gangs: Mapping[int, int], large: Collection[int]) -> Iterator[list[int]]:
+    """So many at once; of a gang one, which stands for all its members. Those of `large` gangs are left out."""
+    seen = set[int](large)
+    for job in job_ids:
+        gang = gangs.get(job)
+        if gang is not None and gang not in seen:
+            seen.add(gang)
+            yield [job]
+    yield from _cut([job for job in job_ids if job not in gangs])
 
 
 def _cut(ids: Sequence[int]) -> Iterator[list[int]]:

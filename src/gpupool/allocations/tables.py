@@ -11,6 +11,7 @@ _LIVE = sa.text(f"state IN {_LIVE_STATES}")
 _LIVE_MEMBER = sa.text(f"state IN {_LIVE_STATES} AND array_id IS NOT NULL")
 _IS_MEMBER = sa.text("gang_id IS NOT NULL")
 _HAS_REST = sa.text("stopped_ns IS NULL AND made < size")
+_IS_UNSETTLED = sa.text("missing > 0 OR ending IS NOT NULL AND launch IS NOT NULL")
 
 claims = sa.Table(
     "claims",
@@ -53,7 +54,13 @@ gangs = sa.Table(
     sa.Column("spec", sa.JSON, nullable=False, comment="its roles and groups, see allocations.gangs"),
     sa.Column("submitted_ns", sa.BigInteger, nullable=False),
     sa.Column("launch", sa.JSON, nullable=True, comment="how to start its members; null: all have ended"),
+    sa.Column("missing", sa.Integer, nullable=False, server_default="0", comment="members that are not written yet"),
+    sa.Column("ending", sa.String(16), nullable=True, comment="why all of it is to end: as stop_requested of a job"),
+    sa.Column("ending_grace_s", sa.Integer, nullable=True),
+    sa.Index("ix_gangs_unsettled", "id", sqlite_where=_IS_UNSETTLED, postgresql_where=_IS_UNSETTLED),
 )
+IS_UNSETTLED = sa.text(f"({_IS_UNSETTLED.text})")
+"""The condition of the partial index, word for word: members of the gang are still to be written, or to be stopped."""
 
 arrays = sa.Table(
     "arrays",

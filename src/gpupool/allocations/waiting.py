@@ -1,6 +1,7 @@
 """Which jobs wait, read from the ledger: one by one, gangs as a whole, and the rests of arrays.
 
-A gang of which a member is still being sent back waits for that member first: it must not start by halves.
+A gang of which a member is still being sent back waits for that member first: it must not start by halves. One of
+which members are still to be written, or which is to end, does not wait for cards.
 """
 
 from __future__ import annotations
@@ -86,7 +87,11 @@ _MEMBERS = (
     )
     .join(gangs, gangs.c.id == jobs.c.gang_id)
     .join(claims, claims.c.id == jobs.c.claim_id)
-    .where(jobs.c.gang_id.in_(sa.bindparam("gangs", expanding=True)))
+    .where(
+        jobs.c.gang_id.in_(sa.bindparam("gangs", expanding=True)),
+        gangs.c.missing == 0,
+        gangs.c.ending.is_(None),
+    )
     .order_by(jobs.c.gang_id, jobs.c.gang_rank)
 )
 
@@ -142,7 +147,7 @@ def _queued_rest(row: Any, rest: Rest, seconds: Seconds) -> Queued:
 
 
 def read_gangs(connection: sa.Connection, ids: Collection[int]) -> dict[int, Gang]:
-    """Gangs by their row's number, but for those of which a member still has to come back."""
+    """Gangs by their row's number that can be placed: no member is missing, has to come back or is to end."""
     found: dict[int, list[Any]] = defaultdict(list)
     for row in connection.execute(_MEMBERS, {"gangs": list(ids)}) if ids else ():
         found[row.gang_id].append(row)

@@ -307,8 +307,9 @@ async def _watch_silence(services: Services) -> None:
 
 
 async def _resolve_overdue(services: Services) -> None:
-    """Stop or ask again for jobs that make no progress."""
+    """Stop or ask again for jobs that make no progress, and settle gangs that a failure left."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         with busy():
             await asyncio.to_thread(services.allocations.overdue.resolve)
+            await asyncio.to_thread(services.allocations.unsettled.settle)

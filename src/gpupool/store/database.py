@@ -28,6 +28,7 @@ from gpupool.store.hub import Hub
 from gpupool.store.leadership import Leadership
 from gpupool.store.reserve import Reserve
 from gpupool.store.tables import events, pool
+from gpupool.store.turns import Turns
 
 __all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "new_store", "open_store", "sqlite_url"]
 
@@ -123,7 +124,7 @@ class Store:
         self.leading: Leadership | None = None
         """The lease of this server on PostgreSQL; None on SQLite, where it is alone."""
         self._busy_seconds, self._fault = busy_seconds, fault
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._writer = 0
         self._holder = ""
         self.pool_id = ""
@@ -134,7 +135,7 @@ class Store:
 
         With a lease to lead, that is taken in the same transaction. Raises PoolHeldElsewhere.
         """
-        with self._lock, store_errors(), self.engine.connect() as connection:
+        with self._turn(), store_errors(), self.engine.connect() as connection:
             if leading is not None:
                 leading.claim(connection)
             row = _begin_write(connection)
@@ -231,10 +232,10 @@ class Store:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """This process's writers queue here rather than in the database, where waiting is polling."""
+        """This process's writers queue here, in the order of their coming: in the database waiting is polling."""
         if self._writer == threading.get_ident():
             raise RuntimeError("a write inside a write of the same thread would wait for itself")
-        if not self._lock.acquire(timeout=self._busy_seconds):
+        if not self._turns.take(self._busy_seconds):
             raise StoreBusy(
                 f"another change to the pool took longer than {self._busy_seconds:g} s; nothing was changed",
                 hint="try again",
@@ -244,7 +245,7 @@ class Store:
             yield
         finally:
             self._writer = 0
-            self._lock.release()
+            self._turns.give()
 
 
 def open_store(
