@@ -178,7 +178,7 @@ class NodeAgent:
     def _ready(self, slot: str) -> str:
         """Make the slot's container ready; empty, or why it has to wait. Twice is once."""
         try:
-            with supervised_step("agent-ready"), self._one:
+            with self._one, supervised_step("agent-ready"):  # who waits for the lock does not hang
                 self._bind(slot)
         except GpupoolError as error:
             return f"{error.code}: {error.message}"
@@ -266,7 +266,7 @@ class NodeAgent:
 
     def _give_back(self) -> bool:
         """Undo what nobody needs any more; whether something is left that still runs."""
-        with busy(), self._one:
+        with self._one, busy():
             try:
                 self._copy()
             except CardNotReady as error:
@@ -301,7 +301,7 @@ class NodeAgent:
             self._pace.wrote()
 
     def _status(self) -> dict[str, Any]:
-        with busy(), self._one:
+        with self._one, busy():
             record = self._preparing.on_record()
             spent = self._spending.so_far(record)
             used = [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupool.base.errors import CardNotReady
+from gpupool.base.supervised import register
 from gpupool.kubernetes import node_agent
 from gpupool.kubernetes.node_agent import COPY, NodeAgent, Places
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -107,3 +109,36 @@ def test_a_note_that_cannot_be_flushed_keeps_its_container_waiting(
 
     said = asyncio.run(run())
     assert said == "GP-2033: what the container needs cannot be written: Input/output error; it is tried again"
+
+
+class BusyLock:
+    """Somebody else has it until `free` is set."""
+
+    def __init__(self) -> None:
+        self.waited_for, self.free = threading.Event(), threading.Event()
+
+    def __enter__(self) -> None:
+        self.waited_for.set()
+        self.free.wait()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_question_that_waits_for_another_does_not_count_as_one_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register.pulse, "scale", 0.0)
+    lock = BusyLock()
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        monkeypatch.setattr(agent, "_one", lock)
+        asked = asyncio.create_task(asyncio.to_thread(agent._ready, "s1"))
+        await asyncio.to_thread(lock.waited_for.wait)
+        silent = {one.name for one in register.silences()}
+        lock.free.set()
+        await asked
+        assert "agent-ready" not in silent
+
+    asyncio.run(run())
