@@ -18,7 +18,9 @@ from urllib.parse import urlencode
 from gpupool import __version__
 from gpupool.base.errors import ApiRefused, GpupoolError, Unavailable
 from gpupool.kubernetes.connection import Connection
-from gpupool.kubernetes.http_lines import Answer, Line, Lines, Request, Server
+from gpupool.kubernetes.http_answer import Answer
+from gpupool.kubernetes.http_lines import Line, Lines
+from gpupool.kubernetes.http_wire import Request, Server
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"

@@ -6,12 +6,17 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupool.kubernetes import http_lines
-from gpupool.kubernetes.http_lines import Answer, Broken, Lines, Request, Server
+from gpupool.kubernetes.http_answer import MOST_HEAD, Answer, Broken
+from gpupool.kubernetes.http_lines import Lines
+from gpupool.kubernetes.http_wire import Request, Server
+from tests.support.cluster.directory import Directory
+from tests.support.cluster.pki import Authority, Pair
 
 WITH_LENGTH = b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5\r\n\r\nhello"
 IN_CHUNKS = b"HTTP/1.1 201 Made\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;a=b\r\nlo\r\n0\r\nTrailer: x\r\n\r\n"
@@ -64,7 +69,7 @@ def test_a_connection_that_is_to_close_or_that_is_not_known_is_not_kept(head: by
         b"SSH-2.0-x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         WITH_LENGTH + b"!",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * http_lines.MOST_HEAD,
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * MOST_HEAD,
     ],
 )
 def test_what_is_no_answer_is_broken(data: bytes) -> None:
@@ -103,7 +108,7 @@ class Peer:
         return found
 
     @asynccontextmanager
-    async def lines(self, limit: int = 0) -> AsyncIterator[Lines]:
+    async def lines(self, limit: int = 0, pair: Pair | None = None) -> AsyncIterator[Lines]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.connections += 1
             try:
@@ -111,9 +116,15 @@ class Peer:
             finally:
                 writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/cluster/"
-        found = Lines(Server(url, ssl.create_default_context()), limit)
+        theirs = None
+        if pair is not None:
+            theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            theirs.load_cert_chain(pair.certificate, pair.key)
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=theirs)
+        scheme = "http" if pair is None else "https"
+        url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/cluster/"
+        ours = ssl.create_default_context(cafile=None if pair is None else pair.certificate.parent / "ca.crt")
+        found = Lines(Server(url, ours), limit)
         try:
             yield found
         finally:
@@ -247,5 +258,68 @@ def test_a_large_body_is_sent_whole() -> None:
     async def check() -> None:
         async with Peer(swallow).lines() as lines:
             assert await lines.ask(Request("POST", "/", "", bytes(8 << 20))) == (200, b"hello")
+
+    run(check())
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(Directory(tmp_path_factory.mktemp("pki")))
+
+
+@pytest.fixture(scope="module")
+def pair(authority: Authority) -> Pair:
+    assert authority.root.certificate.name == "ca.crt"
+    return authority.issue("server", "server", names=("127.0.0.1",))
+
+
+def test_by_tls_a_connection_is_used_again_and_large_bodies_come_whole_both_ways(pair: Pair) -> None:
+    size = 3 << 20
+
+    async def echo(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readexactly(size)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + body)
+        await peer.over.wait()
+
+    async def check() -> None:
+        body = bytes(range(256)) * (size // 256)
+        peer = Peer(echo)
+        async with peer.lines(pair=pair) as lines:
+            for _ in range(2):
+                assert await lines.ask(Request("POST", "/", "", body)) == (200, body)
+        assert peer.connections == 1
+
+    run(check())
+
+
+@pytest.mark.parametrize("rudely", [False, True])
+def test_by_tls_an_answer_that_ends_with_its_connection_is_read(pair: Pair, rudely: bool) -> None:
+    async def once(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await peer.heard(reader)
+        writer.write(WITH_LENGTH)
+        if rudely:
+            await writer.drain()
+            writer.transport.abort()
+
+    async def check() -> None:
+        peer = Peer(once)
+        async with peer.lines(pair=pair) as lines:
+            assert [await lines.ask(GET) for _ in range(3)] == [(200, b"hello")] * 3
+        assert peer.connections == 3
+
+    run(check())
+
+
+def test_by_tls_a_server_that_nobody_knows_is_refused(pair: Pair, tmp_path: Path) -> None:
+    async def check() -> None:
+        stranger = Authority(Directory(tmp_path))
+        assert stranger.root
+        other = stranger.issue("server", "server", names=("127.0.0.1",))
+        async with Peer(answers).lines(pair=Pair(other.certificate, other.key)) as lines:
+            lines._server._tls = ssl.create_default_context(cafile=pair.certificate.parent / "ca.crt")
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await lines.ask(GET)
 
     run(check())
