@@ -28,8 +28,10 @@ PARTS: dict[str, Callable[[BenchPool, Sizes], Awaitable[list[Row]]]] = {
 }
 
 
-async def measured(sizes: Sizes, names: Sequence[str] = tuple(PARTS), profiles: Path | None = None) -> list[Row]:
-    """Every part on a rig of its own, with as many nodes as it needs."""
+async def measured(
+    sizes: Sizes, names: Sequence[str] = tuple(PARTS), profiles: Path | None = None, *, ahead: bool = False
+) -> list[Row]:
+    """Every part on a rig of its own, with as many nodes as it needs. `ahead`: it goes before others of the machine."""
     found: list[Row] = []
     for part in names:
         nodes = {"gangs": sizes.gang, "many": sizes.many_nodes}.get(part, sizes.nodes)
@@ -37,6 +39,8 @@ async def measured(sizes: Sizes, names: Sequence[str] = tuple(PARTS), profiles: 
             pool.profiles = profiles
             await pool.add_nodes(nodes)
             pool.start()
+            if ahead:
+                pool.go_ahead()
             await pool.capacities_told()
             found += await PARTS[part](pool, sizes)
             print(table(found), file=sys.stderr, flush=True)
@@ -50,11 +54,17 @@ def main() -> int:
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=int, default=one.default)
     parser.add_argument("--out", type=Path, help="a file for the rows, as JSON")
     parser.add_argument("--profiles", type=Path, metavar="FOLDER", help="where `parts` puts profiles; default: none")
+    parser.add_argument(
+        "--ahead",
+        action="store_true",
+        help="the rig's programs go before others of this machine, so that waits are theirs; needs root",
+    )
     asked = vars(parser.parse_args())
+    ahead = asked.pop("ahead")
     out, profiles, chosen = asked.pop("out"), asked.pop("profiles"), asked.pop("parts") or list(PARTS)
     if unknown := sorted(set(chosen) - set(PARTS)):
         parser.error(f"no part named {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    rows = asyncio.run(measured(Sizes(**asked), chosen, profiles))
+    rows = asyncio.run(measured(Sizes(**asked), chosen, profiles, ahead=ahead))
     if out is not None:
         out.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n")
     print(table(rows))

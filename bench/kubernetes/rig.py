@@ -38,6 +38,8 @@ PEER = "gpupool.test"
 """The group of the peer's names, where ours have `gpupool.dev`."""
 PODS = "/api/v1/namespaces/default/pods"
 WRITERS = 16
+AHEAD = -12
+"""Nice value of programs that go before others."""
 SECONDS = 900.0
 SHARE = kube_builders.asking(1, 100, 4 << 30)
 """A tenth of a card: 80 on a node."""
@@ -82,6 +84,15 @@ class BenchPool:
     def pid(self) -> int:
         assert self.pool.controller is not None
         return self.pool.controller.pid
+
+    def go_ahead(self) -> None:
+        """Every program of the rig, and this one, is served before others of the machine. Needs root."""
+        for pid in (os.getpid(), self.pid, *self.cluster.processes.running().values()):
+            group = Path(f"/proc/{pid}/autogroup")
+            if group.exists():  # where sessions share the processor, a nice value counts within one alone
+                group.write_text(str(AHEAD))
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                os.setpriority(os.PRIO_PROCESS, int(thread), AHEAD)
 
     def counts(self) -> Counter[str]:
         """The controller's own counters; empty before it leads."""

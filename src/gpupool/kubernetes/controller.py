@@ -189,8 +189,10 @@ class Controller:
                 self._later = None
             try:
                 with busy(ROUND_SECONDS):
-                    more = await self.round()
-                self._pace.wrote()
+                    writes = self.counts.ledger_writes
+                more = await self.round()
+                if len(self.pool.queue) or self.counts.ledger_writes > writes:
+                    self._pace.wrote()  # one that found nothing to do keeps no pod waiting
                 pause.reset()
             except GpupoolError as error:
                 log.warning("a round broke off, it is begun anew: %s", error)

@@ -108,6 +108,24 @@ def test_pods_right_after_the_first_are_placed_together_by_one_write() -> None:
     on_virtual_time(run())
 
 
+def test_a_pod_right_after_a_round_that_had_nothing_to_do_is_placed_at_once() -> None:
+    async def run() -> None:
+        api = server()
+        controller, life = await led(api)
+        api.put(f"{PODS}/a", kube_builders.pod("a"))
+        await asyncio.sleep(SOON_SECONDS / 2)
+        before = controller.counts.cycles
+        while controller.counts.cycles == before:  # the round that is due a while after a release
+            await asyncio.sleep(APART_SECONDS / 10)
+        created = now()
+        api.put(f"{PODS}/b", kube_builders.pod("b"))
+        await asyncio.sleep(LONG)
+        assert when(api, f"{PODS}/b") == [created]
+        await ended(life)
+
+    on_virtual_time(run())
+
+
 def test_a_pod_takes_one_cycle_although_the_watch_tells_its_ledger_before_the_answer() -> None:
     async def run() -> None:
         api = server()
