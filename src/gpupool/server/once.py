@@ -67,7 +67,7 @@ class Once:
 
     def _find(self, ask: replay.Ask) -> replay.Answer | None:
         with self._store.read() as connection:
-            return replay.find(connection, ask, self._store.clock.now_ns())
+            return replay.find(connection, ask, self._store.running_ns(self._store.clock.now_ns()))
 
     async def _first(self, ask: replay.Ask, scope: Scope, receive: Receive, send: Send) -> None:
         heard = Heard()
@@ -101,7 +101,7 @@ class Once:
 
     def _keep(self, ask: replay.Ask, answer: replay.Answer) -> None:
         with self._store.write(freeing=True) as write:
-            replay.record(write.connection, ask, answer, write.now_ns)
+            replay.record(write.connection, ask, answer, self._store.running_ns(write.now_ns))
 
 
 class Heard:

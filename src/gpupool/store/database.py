@@ -127,6 +127,7 @@ class Store:
         self._turns = Turns()
         self._writer = 0
         self._holder = ""
+        self._idle_ns = 0
         self.pool_id = ""
         """The pool that the database holds, known once it is taken."""
 
@@ -141,14 +142,18 @@ class Store:
             row = _begin_write(connection)
             self.clock.begin_at(row.ledger_ns)
             now_ns = self.clock.now_ns()
-            # In one transaction with the ledger's time, so that a server killed here passes over nothing twice.
-            replay.pass_over(connection, now_ns - row.ledger_ns)
-            connection.execute(pool.update().values(holder=holder, ledger_ns=now_ns))
+            # In one transaction with the ledger's time, so that a server killed here counts nothing twice.
+            idle_ns = row.idle_ns + max(0, now_ns - row.ledger_ns)
+            connection.execute(pool.update().values(holder=holder, ledger_ns=now_ns, idle_ns=idle_ns))
             with self.durability.committing():
                 connection.commit()
-            self._holder, self.leading = holder, leading
+            self._holder, self.leading, self._idle_ns = holder, leading, idle_ns
             self.pool_id = row.pool_id
         self.durability.wait(self._busy_seconds)
+
+    def running_ns(self, now_ns: int) -> int:
+        """That instant of the ledger, less the time in which no server ran."""
+        return now_ns - self._idle_ns
 
     def close(self) -> None:
         """Flush what is left and close every connection."""
@@ -212,7 +217,7 @@ class Store:
                 yield write
                 _finish(write, row.event_seq)
                 if ask is not None:
-                    replay.record(connection, ask, write._answer, write.now_ns)
+                    replay.record(connection, ask, write._answer, self.running_ns(write.now_ns))
                 self._fault("before-commit", write.subjects)
                 with self.durability.committing():
                     connection.commit()

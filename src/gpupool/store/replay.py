@@ -32,13 +32,20 @@ from gpupool.base.errors import Conflict, IdempotencyMismatch
 from gpupool.store.tables import idempotency
 
 KEEP_NS = 24 * 3600 * 10**9
+FORGOTTEN_AT_ONCE = 100
+"""Rows that are cleared with each new one: more than come, and few enough for its transaction to stay short."""
 UNANSWERED = 0
 """Status of a row whose request took effect and whose answer is not (or must not be) known."""
 
 _MINE = sa.and_(idempotency.c.user_id == sa.bindparam("of_user"), idempotency.c.key == sa.bindparam("of_key"))
 _FIND = sa.select(idempotency).where(_MINE, idempotency.c.created_ns > sa.bindparam("before_ns"))
-_FORGET = idempotency.delete().where(idempotency.c.created_ns <= sa.bindparam("before_ns"))
-_PASS_OVER = idempotency.update().values(created_ns=idempotency.c.created_ns + sa.bindparam("gap_ns"))
+_OLD = (
+    sa.select(idempotency.c.user_id, idempotency.c.key)
+    .where(idempotency.c.created_ns <= sa.bindparam("before_ns"))
+    .order_by(idempotency.c.created_ns)
+    .limit(FORGOTTEN_AT_ONCE)
+)
+_FORGET = idempotency.delete().where(sa.tuple_(idempotency.c.user_id, idempotency.c.key).in_(_OLD))
 _RECORD = idempotency.insert()
 _ANSWER = idempotency.update().where(_MINE)
 
@@ -102,7 +109,10 @@ def aside() -> Iterator[None]:
 
 
 def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: int) -> None:
-    """Inside the transaction of the effect: add the row, or its answer when the row is there."""
+    """Inside the transaction of the effect: add the row, or its answer when the row is there.
+
+    `now_ns` here and in `find`: the time of `Store.running_ns`, in which keys do not age while no server runs.
+    """
     if ask.kept:
         if answer is not None:
             _set_answer(connection, ask, answer)
@@ -114,12 +124,6 @@ def record(connection: sa.Connection, ask: Ask, answer: Answer | None, now_ns: i
         connection.execute(_RECORD, {**row, "status": found.status, "response": found.response})
     except IntegrityError as error:  # only another server on the same store can have come first
         raise Conflict("a request with this Idempotency-Key was carried out meanwhile", hint="repeat it") from error
-
-
-def pass_over(connection: sa.Connection, gap_ns: int) -> None:
-    """Make all rows younger by nanoseconds of ledger time in which no server ran."""
-    if gap_ns > 0:
-        connection.execute(_PASS_OVER, {"gap_ns": gap_ns})
 
 
 def _set_answer(connection: sa.Connection, ask: Ask, answer: Answer) -> None:

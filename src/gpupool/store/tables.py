@@ -42,6 +42,13 @@ pool = sa.Table(
     ),
     sa.Column("generation", sa.BigInteger, nullable=False, comment="grows with every change of the ledger"),
     sa.Column("ledger_ns", sa.BigInteger, nullable=False, comment="latest instant in the books"),
+    sa.Column(
+        "idle_ns",
+        sa.BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="ledger time in which no server ran: Idempotency-Keys do not age in it",
+    ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -78,5 +85,5 @@ idempotency = sa.Table(
     sa.Column("request_sha256", sa.String(64), nullable=False),
     sa.Column("status", sa.Integer, nullable=False),
     sa.Column("response", sa.JSON, nullable=False),
-    sa.Column("created_ns", sa.BigInteger, nullable=False, index=True),
+    sa.Column("created_ns", sa.BigInteger, nullable=False, index=True, comment="ledger time less the pool's idle_ns"),
 )
