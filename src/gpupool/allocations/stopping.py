@@ -152,7 +152,8 @@ class Stopping:
                 found.append(job_view.one(connection, row.id, self._why))
             if array is not None:
                 row = view.find_array(connection, arrays.c.id == array.id, array.public_id)
-                found.append(view.waiting_rest(row, self._why))
+                if row.size > row.made:  # else its last members were made since it was looked for: they are in `rows`
+                    found.append(view.waiting_rest(row, self._why))
         return found
 
     def _ended(self, named: str, principal: Principal) -> WrongState:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations import stopping
 from gpupool.allocations.arrays.references import reference_of
 from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.learnt import Learnt
@@ -153,6 +155,24 @@ def test_stopping_an_array_writes_its_row_and_starts_no_further_member(house: Ho
     with pytest.raises(WrongState, match="every job of array sweep has ended"):
         house.allocations.stop("sweep", house.admin, 0)
     house.submit(1000, None, name="sweep", array=2)
+
+
+def test_an_array_whose_last_member_starts_meanwhile_is_stopped_as_its_jobs(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gpupool down` waits for what it is told; a line for no job would be waited for in vain."""
+    house.submit(1000, None, name="sweep", array=3)
+    targets = stopping._targets
+
+    def slow(*words: Any) -> Any:
+        found = targets(*words)
+        house.finish("sweep.0")
+        house.allocations.placer.run_once()
+        return found
+
+    monkeypatch.setattr(stopping, "_targets", slow)
+    told = house.allocations.stop("sweep", house.admin, 0)
+    assert [job.name for job in told] == ["sweep.1", "sweep.2"]
 
 
 def test_a_member_that_is_stopped_before_its_turn_is_passed_over(house: House) -> None:
