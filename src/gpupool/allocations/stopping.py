@@ -152,7 +152,7 @@ class Stopping:
                 found.append(job_view.one(connection, row.id, self._why))
             if array is not None:
                 row = view.find_array(connection, arrays.c.id == array.id, array.public_id)
-                if row.size > row.made:  # else its last members were made since it was looked for: they are in `rows`
+                if row is not None and row.size > row.made:  # else its last members have become jobs meanwhile
                     found.append(view.waiting_rest(row, self._why))
         return found
 
