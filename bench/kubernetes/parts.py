@@ -23,16 +23,16 @@ from bench.rows import Row
 
 SAMPLES_A_SECOND = 200
 WORK = {
+    "connections": ("http_lines.py", "http_wire.py"),
     "plans": ("Controller._plan",),
     "ledgers": ("Writing.write", "Writing._swap"),
     "releases": ("Releases.",),
     "events": ("Events.",),
     "reasons": ("Reasons.",),
     "watches": ("keep (", "KubeApi.changes"),
-    "connections": ("selector_events.py", "sslproto.py"),
 }
 """Kinds of the controller's work, each by a frame of its stacks; the first that fits counts."""
-IDLE = ("EpollSelector.select", "_worker (concurrent")
+IDLE = ("EpollSelector.select", "_worker (concurrent", "Condition.wait (threading")
 
 
 async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:

@@ -145,7 +145,13 @@ class Reasons:
                     if self._kinds.get(pod.uid) != kind:
                         self._kinds[pod.uid] = kind
                         self._events.pod(pod, "Waiting", sentence, kind, warning=not pod.gated)
-                await asyncio.sleep(self._every)
+                await asyncio.sleep(self._rest())
+
+    def _rest(self) -> float:
+        """Seconds until the next sentence may be written; with none due, until the newest plan may be read."""
+        if self._due or not self._news:
+            return self._every
+        return max(self._every, self._read + READ_SECONDS - asyncio.get_running_loop().time())
 
     def _read_plan(self) -> None:
         """The newest plan, where it is time."""
