@@ -335,6 +335,20 @@ def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(
         pool.do("down", "--purge", "--yes", "--grace", "1s")
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_tables_fit_a_narrow_terminal(pool: RealPool, columns: int) -> None:
+    pool.environ["NO_COLOR"] = "1"
+    pool.do("tenant", "create", "nlp")
+    pool.do("quota", "set", "nlp", "--gpus", "1")
+    for words, last in ((["gpus"], b"adopted"), (["quota"], b"nlp"), (["ps", "--all"], b"no jobs")):
+        with Terminal(columns=columns) as terminal:
+            command = pool.start(*words, stdin=terminal.side, stdout=terminal.side, stderr=terminal.side)
+            assert terminal.until_ended(command) == 0
+            shown = terminal.seen.decode().replace("\r", "").split("tenant default may take")[0]
+        assert last in terminal.seen
+        assert [line for line in shown.splitlines() if len(line) > columns] == []
+
+
 def test_restart_starts_a_detached_server_again_as_a_new_process(pool: RealPool) -> None:
     pid = pool.server_pid()
     said = pool.do("restart")

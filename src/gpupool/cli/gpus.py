@@ -158,10 +158,10 @@ def fragmented(room: Row) -> str | None:
 
 COLUMNS = (
     Column("CARD", lambda row: row["name"]),
-    Column("MODEL", lambda row: row["model"]),
-    Column("MEMORY", lambda row: mib(row["memory_bytes"]), right=True),
-    Column("HELD", lambda row: f"{compute(row['used_milli'])} + {mib(row['used_bytes'])}"),
-    Column("SHARES", lambda row: row["shares"], right=True),
+    Column("MODEL", lambda row: row["model"], spare=3),
+    Column("MEMORY", lambda row: mib(row["memory_bytes"]), right=True, spare=2),
+    Column("HELD", lambda row: f"{compute(row['used_milli'])} + {mib(row['used_bytes'])}", spare=1),
+    Column("SHARES", lambda row: row["shares"], right=True, spare=4),
     Column("LARGEST PLACEABLE", largest),
     Column("HEALTH", health, color=lambda row: _COLORS.get(row["health"])),
     Column("STATE", lambda row: f"{row['state']}, cluster" if row["cluster"] else row["state"]),
@@ -177,9 +177,9 @@ ROOMS = (
     Column("MODEL", lambda room: room["model"]),
     Column("LARGEST SHARE", lambda room: f"{compute(room['largest_milli'])} + {mib(room['largest_bytes'])}"),
     Column("WHOLE CARDS", lambda room: room["whole_free"], right=True),
-    Column("ON ONE NODE", lambda room: room["whole_on_one_node"], right=True),
-    Column("WHOLE NODES", lambda room: room["whole_nodes"], right=True),
-    Column("OF NO USE", fragmented),
+    Column("ON ONE NODE", lambda room: room["whole_on_one_node"], right=True, spare=1),
+    Column("WHOLE NODES", lambda room: room["whole_nodes"], right=True, spare=2),
+    Column("OF NO USE", fragmented, spare=3),
 )
 NUMA = (
     Column("NODE", lambda numa: numa["node"]),

@@ -14,7 +14,7 @@ from gpupool.cli import own_room
 from gpupool.cli.confirm import confirm
 from gpupool.cli.context import Context
 from gpupool.cli.listing import limit_of, memory_limit, mib
-from gpupool.cli.output import Column, pairs, print_data, table
+from gpupool.cli.output import Column, pairs, print_data, print_list
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, add_yes
 from gpupool.cli.quota_limits import add_branch, add_limits, changed
 from gpupool.cli.references import segment
@@ -134,7 +134,7 @@ def _tree(options: argparse.Namespace, context: Context) -> int:
     if options.output != "table":
         print_data(tree, options.output)
         return 0
-    sys.stdout.write(table(rows_of(tree["nodes"]), COLUMNS, color=context.color) + "\n")
+    print_list(rows_of(tree["nodes"]), COLUMNS, "table", color=context.color)
     return 0
 
 
@@ -192,12 +192,12 @@ def _of_node(name: str, shown: Any) -> Any:
 
 COLUMNS = (
     Column("NODE", lambda row: row["name"]),
-    Column("WEIGHT", _of_node("weight_milli", weight), right=True),
+    Column("WEIGHT", _of_node("weight_milli", weight), right=True, spare=5),
     Column("HOLDS", lambda row: row["held"], right=True),
     Column("NOMINAL", _of_limit("nominal"), right=True),
-    Column("BORROWED", _of_limit("borrowed"), right=True),
-    Column("LENT", _of_limit("lent"), right=True),
-    Column("SHARE", _of_node("share_percent", lambda part: f"{part:.1f} %"), right=True),
-    Column("DUE", _of_node("due_percent", lambda part: f"{part:.1f} %"), right=True),
-    Column("PAST", _of_node("past_card_hours", lambda hours: f"{hours:.1f} card-h"), right=True),
+    Column("BORROWED", _of_limit("borrowed"), right=True, spare=1),
+    Column("LENT", _of_limit("lent"), right=True, spare=2),
+    Column("SHARE", _of_node("share_percent", lambda part: f"{part:.1f} %"), right=True, spare=3),
+    Column("DUE", _of_node("due_percent", lambda part: f"{part:.1f} %"), right=True, spare=4),
+    Column("PAST", _of_node("past_card_hours", lambda hours: f"{hours:.1f} card-h"), right=True, spare=6),
 )
