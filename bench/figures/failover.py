@@ -68,6 +68,6 @@ def record(found: list[Failovers], seed: int, broken: list[str], seconds: float,
             f"{max(one.until_submitted):.2f} s. Writes at the deposed server were refused: {dict(one.refused)}."
         )
     slowest = sorted((one for done in found for one in done.takeovers), key=lambda one: -one.seconds)[:SLOWEST]
-    lines += ["", "The slowest, and the new leader's work after the lease had expired: seconds (on the processor).", ""]
-    lines += [f"* {one.way}, {one.seconds:.2f} s; its work {one.parts}" for one in slowest]
+    lines += ["", "The slowest, when the new leader saw the lease's end, and its work: seconds (on the processor).", ""]
+    lines += [f"* {one.way}, {one.seconds:.2f} s; seen {one.late} s late; its work {one.parts}" for one in slowest]
     return "\n".join([*lines, "", f"Pools in which a promise was broken: {len(broken)}.", ""])

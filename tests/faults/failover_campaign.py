@@ -87,10 +87,14 @@ def stop_one(api: Api, truth: Truth, chance: random.Random) -> None:
 
 @dataclass(frozen=True)
 class Takeover:
-    """One takeover: what was done to the leader, seconds until the other one led, and its own word on its parts."""
+    """One takeover: what was done to the leader, seconds until the other one answered as leader, and its own word.
+
+    `late`: seconds after the end of the lease at which it saw that; `parts`: its work from then until it led.
+    """
 
     way: str
     seconds: float
+    late: str
     parts: str
 
 
@@ -128,7 +132,8 @@ class Campaign:
         until(lambda: new.role() == "leader", "the takeover", RETURN_SECONDS)
         seconds = time.monotonic() - began
         client.join(60)
-        self.done.takeovers.append(Takeover(way, seconds, new.last_words("this server leads after ")))
+        late = new.last_words(" is over (").partition(" s ago")[0]
+        self.done.takeovers.append(Takeover(way, seconds, late, new.last_words("this server leads after ")))
         self._repair(way, old)
         until(lambda: old.role() == "standby", "the old leader standing by", RETURN_SECONDS)
         assert self._pair.agent_pid() == agent

@@ -38,7 +38,7 @@ def test_takeovers_that_are_cut_off_leave_a_record(tmp_path: Path, monkeypatch: 
     def run_failovers(_directory: Path, seed: int, _rounds: int) -> Failovers:
         if seed == 11:
             raise KeyboardInterrupt
-        done = Failovers(takeovers=[Takeover("kill", 2.5, "0.1 s")], until_submitted=[4.0])
+        done = Failovers(takeovers=[Takeover("kill", 2.5, "0.2", "0.1 s")], until_submitted=[4.0])
         done.ways["kill"] = 1
         return done
 
@@ -49,4 +49,4 @@ def test_takeovers_that_are_cut_off_leave_a_record(tmp_path: Path, monkeypatch: 
         failover.run(tmp_path)
     said = (tmp_path / "failover.md").read_text()
     assert said.startswith("# 1 takeovers\n")
-    assert "* kill, 2.50 s; its work 0.1 s" in said
+    assert "* kill, 2.50 s; seen 0.2 s late; its work 0.1 s" in said
