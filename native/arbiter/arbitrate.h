@@ -26,7 +26,7 @@
 #define ARB_LONE_WINDOW_NS 30000000ll   /* in flight: what a lone holder needs to give the card back */
 #define ARB_WINDOW_NS 12000000ll        /* the same while others want it: a quantum, and room for two kernels of half of it */
 #define ARB_RENEW_NS 2000000ll          /* so long before its end a lease is renewed, to leave no gap */
-#define ARB_DEPTH_NS 10000000ll         /* what an idle allocation may save up: one point of a second */
+#define ARB_DEPTH_NS 20000000ll         /* what an idle allocation may save up: two points of a second */
 #define ARB_CHUNK_NS 5000000ll          /* debt that a lone fixed allocation is let into, so that it runs in pieces */
 #define ARB_STEP_NS 2000000ll           /* the least that is worth a wake-up */
 #define ARB_LAG_NS 100000000ll          /* of its own time that a waiting allocation may be owed */

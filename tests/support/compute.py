@@ -18,7 +18,7 @@ from gpupool.mechanisms.arbiter import ShareStatus
 REPOSITORY = Path(__file__).parents[2]
 NATIVE = REPOSITORY / "native"
 SIMULATION = REPOSITORY / "tests/unit/native/fence_compute_sim.c"
-PURE = ("limiter", "limiter_predict", "limiter_batch", "harvest_union")
+PURE = ("limiter", "limiter_predict", "limiter_batch", "timeline", "harvest_clock")
 INCLUDES = ("fence/include", "fence/src", "arbiter", "simgpu/model")
 
 SMALL = "k20us"

@@ -156,7 +156,7 @@ class Card:
         limits = regions.Limits(name, "job", "tenant", "soft", (device,), 2)
         regions.write_limits(base / regions.LIMITS_FILE, limits)
         regions.make_file(base / regions.GRANTS_FILE, regions.empty_grants())
-        regions.make_file(base / regions.USAGE_FILE, regions.empty_usage(), size=regions.USAGE_BYTES)
+        regions.make_file(base / regions.USAGE_FILE, regions.empty_usage(), size=regions.USAGE_FILE_BYTES)
         make_standin(gpupool_native.fence_dir() / DRIVER, self.driver, str(base), base / "lib" / DRIVER)
         return Share(name, base, self.bare() | {"LD_LIBRARY_PATH": str(base / "lib")}, limits)
 

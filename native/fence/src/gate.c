@@ -135,8 +135,10 @@ static void end_synchronous(struct gate *g, struct passage *passage, CUstream st
         limiter_withdraw(card, cost->predicted_ns);
         return;
     }
+    uint64_t now = fence_now_ns();
     struct limiter_batch it = {.predicted_ns = cost->predicted_ns, .mean_ns = cost->mean_ns, .used_ns = cost->mean_ns,
-                               .key = cost->key, .due_ns = fence_now_ns(), .launches = 1, .single = true};
+                               .opened_ns = now > cost->mean_ns ? now - cost->mean_ns : 0,
+                               .key = cost->key, .due_ns = now, .launches = 1, .single = true};
     if (!passage->start) {
         limiter_settle(card, &it, it.mean_ns);
         return;

@@ -30,6 +30,7 @@ void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how, u
     if (how == LIMITER_CLOSE_TIMED && s->start)
         batch.end = gate_record(g, s);
     batch.it = limiter_take(&s->batches, now);
+    batch.recorded_ns = batch.it.opened_ns;
     if (how == LIMITER_CLOSE_IDLE)
         batch.it.due_ns = now;
     else if (!batch.end)

@@ -26,6 +26,15 @@ struct gate *gate_make(void)
     return atomic_load_explicit(&gate_made, memory_order_acquire);
 }
 
+/* A usage file that an older agent made has none: then what this process's own streams do at the same time counts once. */
+static struct fence_timeline *timeline_of(const struct limiter_card *known, int card)
+{
+    struct fence_timelines *shared = fence_state.region.timelines;
+    if (shared)
+        return &shared->device[card];
+    return known->timeline ? known->timeline : fence_process_memory(sizeof *known->timeline);
+}
+
 struct limiter_card *gate_card(struct gate *g, int card)
 {
     struct fence_process *process = fence_state.process;
@@ -40,6 +49,7 @@ struct limiter_card *gate_card(struct gate *g, int card)
     known->grant = &fence_state.region.grants->device[card];
     known->usage = &fence_state.region.usage->device[card];
     known->slot = fence_slot_device(process, (uint32_t)card);
+    known->timeline = timeline_of(known, card);
     atomic_store_explicit(&g->known_slot[card], slot, memory_order_release);
     pthread_mutex_unlock(&g->lock);
     return known;

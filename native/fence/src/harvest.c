@@ -56,72 +56,13 @@ CUevent harvest_event(struct harvest *h, CUcontext context)
     return event;
 }
 
-/* `c` NULL: a context beyond those that are remembered, whose events are not kept. */
-static void give_back(struct harvest_context *c, CUevent event)
-{
-    if (!event || (c && event == c->last_end))
-        return;
-    if (c && c->spares < HARVEST_EVENTS)
-        c->spare[c->spares++] = event;
-    else
-        fence_real.cuEventDestroy_v2(event);
-}
-
-/* --- what a batch took --- */
-
-static bool elapsed(CUevent from, CUevent to, double *ns)
-{
-    float ms;
-    if (fence_real.cuEventElapsedTime_v2(&ms, from, to) != CUDA_SUCCESS &&
-        fence_real.cuEventElapsedTime(&ms, from, to) != CUDA_SUCCESS)
-        return false;
-    *ns = (double)ms * 1e6;
-    return true;
-}
-
-/* Where the batch began, in the context's GPU time: counted from the last end that was seen, since a float holds
-   microseconds only over seconds. */
-static uint64_t position(const struct harvest_context *c, CUevent start)
-{
-    double since = 0;
-    if (!c->last_end)
-        return UINT64_MAX / 2;
-    if (!elapsed(c->last_end, start, &since))
-        return c->position_ns;
-    return (uint64_t)((int64_t)c->position_ns + (int64_t)since);
-}
-
-/* Nanoseconds that the batch had of the card beside all other streams of its context, if that is remembered; false: there is no
-   telling. */
-static bool measure(struct harvest_context *c, const struct harvest_batch *batch, uint64_t *alone, uint64_t *used)
-{
-    double took;
-    if (!batch->start || !batch->end || !elapsed(batch->start, batch->end, &took) || took < 0)
-        return false;
-    *alone = (uint64_t)took;
-    *used = *alone > batch->it.idle_ns ? *alone - batch->it.idle_ns : 0;
-    if (!c)
-        return true;
-    uint64_t from = position(c, batch->start);
-    *used = harvest_union_use(&c->busy, from, from + *alone, batch->it.idle_ns);
-    CUevent before = c->last_end;
-    c->last_end = batch->end;
-    c->position_ns = from + *alone;
-    give_back(c, before);
-    return true;
-}
-
 static void settle(struct gate *g, const struct harvest_batch *batch)
 {
     struct harvest_context *c = context_of(&g->harvest, batch->context);
     struct limiter_card *card = &g->card[batch->card];
-    uint64_t alone, used;
-    if (!measure(c, batch, &alone, &used))
-        used = batch->it.used_ns;
-    else
-        limiter_note_measurement(&card->predictions, &batch->it, alone, used);
-    give_back(c, batch->start);
-    give_back(c, batch->end);
+    uint64_t used = harvest_measure(c, card, batch, fence_now_ns());
+    harvest_give_back(c, batch->start);
+    harvest_give_back(c, batch->end);
     limiter_settle(card, &batch->it, used);
     if (atomic_load(&card->slot->waiters))
         syscall(SYS_futex, &card->grant->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -157,15 +98,17 @@ static uint64_t reap(struct gate *g, uint64_t now)
     uint64_t next = NEVER;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < h->count; i++) {
-        struct harvest_batch batch = h->pending[i];
-        uint64_t again = is_behind(h, kept, batch.stream_key) ? NEVER : ask(&batch, now);
+        const struct harvest_batch *batch = &h->pending[i];
+        uint64_t again = is_behind(h, kept, batch->stream_key) ? NEVER : ask(batch, now);
         if (again == 0) {
-            settle(g, &batch);
-            h->idle_since[batch.card] = now;
+            settle(g, batch);
+            h->idle_since[batch->card] = now;
             continue;
         }
         next = sooner(next, again);
-        h->pending[kept++] = batch;
+        if (kept != i)
+            h->pending[kept] = *batch;
+        kept++;
     }
     h->count = kept;
     return next;
@@ -304,8 +247,8 @@ static void give_up(struct gate *g, const struct harvest_batch *batch)
 {
     if (!g->harvest.ended) {
         struct harvest_context *c = context_of(&g->harvest, batch->context);
-        give_back(c, batch->start);
-        give_back(c, batch->end);
+        harvest_give_back(c, batch->start);
+        harvest_give_back(c, batch->end);
     }
     limiter_settle(&g->card[batch->card], &batch->it, batch->it.mean_ns);
 }

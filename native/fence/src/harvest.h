@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "gpupool/region.h"
-#include "harvest_union.h"
+#include "harvest_clock.h"
 #include "limiter.h"
 
 #define HARVEST_PENDING 1024u
@@ -24,17 +24,18 @@ struct harvest_batch {
     CUevent start, end; /* NULL: not measured */
     CUcontext context;
     uint64_t stream_key;
+    uint64_t recorded_ns; /* the start event was recorded then or later; 0: not known */
     int card;
 };
 
-/* Events to use again, and where in GPU time the context is. */
+/* Events to use again, and where the context's GPU time is on the host's clock. */
 struct harvest_context {
     CUcontext context; /* NULL: free */
     CUevent spare[HARVEST_EVENTS];
     uint32_t spares;
-    CUevent last_end; /* at position_ns */
-    uint64_t position_ns;
-    struct harvest_union busy;
+    CUevent anchor; /* NULL: none yet. GPU time is counted from it */
+    int64_t anchor_ns;
+    struct harvest_clock clock;
 };
 
 struct harvest {
@@ -51,6 +52,11 @@ struct harvest {
 
 /* An event of the current context, or NULL. Given back by the harvest. */
 CUevent harvest_event(struct harvest *h, CUcontext context);
+
+/* What the batch, which is over, used of the card beside all that the allocation was charged for already. `c` NULL: a context beyond
+   those that are remembered, whose events are not kept. */
+uint64_t harvest_measure(struct harvest_context *c, struct limiter_card *card, const struct harvest_batch *batch, uint64_t now);
+void harvest_give_back(struct harvest_context *c, CUevent event);
 
 /* Takes over a batch; starts the thread where there is none. Where nothing can be measured it is settled when it is due. */
 void harvest_push(struct gate *g, const struct harvest_batch *batch);

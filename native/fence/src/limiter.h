@@ -4,7 +4,8 @@
    Work is charged when it is submitted, by what it may take, and settled by what events measured. Measuring costs two event
    records, so launches are gathered in batches per stream: one pair around half a millisecond of launching, one pair for
    each long, unknown or uncertain kernel. What a batch used is the time between its events, less the gaps in which no stream
-   of the process had anything to do. A gap is never concluded from a prediction alone where it matters: the driver is asked, at
+   of the process had anything to do, and less what other streams and processes of the allocation were charged for already
+   (timeline.h). A gap is never concluded from a prediction alone where it matters: the driver is asked, at
    most every LIMITER_QUERY_NS, whether the stream is really idle. Who waits for the card, and the harvest thread for who does not,
    closes a batch behind its last launch while that still runs; what was found idle already ran at most that long.
    Predictions (a mean, and how far off it was) decide what may be in flight and when to close, never what was used.
@@ -29,8 +30,9 @@
 #define LIMITER_QUERY_CERTAIN_NS 50000ull     /* the same for one whose work always took as long */
 #define LIMITER_AHEAD_NS 50000ull         /* charged at once for launches to come, of short certain work: two atomic additions fewer for each */
 #define LIMITER_DOUBT_NS 100000ull        /* what may take longer and is uncertain has its own events if its stream was idle */
-#define LIMITER_UNCERTAIN_NS 20000ull     /* what varies and may take as long is uncertain: a gap behind it cannot be told from its length */
+#define LIMITER_UNCERTAIN_NS 5000ull     /* what varies and may take as long is uncertain: a gap behind it cannot be told from its length */
 #define LIMITER_WAKE_NS 50000ull          /* what a wait of the host may take beyond the work it waits for */
+#define LIMITER_CONTENDED_NS 100000000ull /* since another process of the allocation had work in flight: it may have it again */
 #define LIMITER_STALE_NS 100000ull        /* a batch that should be over so long, and got no launch, is closed */
 #define LIMITER_STALE_DOUBT_NS 50000ull   /* the same, since its last launch, for one that is uncertain */
 #define LIMITER_LONGEST_NS 60000000000ull /* a prediction is never longer */
@@ -66,15 +68,30 @@ void limiter_forget(struct limiter_predictions *predictions, uint64_t key);
 
 /* --- admission --- */
 
+#define LIMITER_GAPS 16u       /* that a batch can name; it is closed before there are more */
+#define LIMITER_KNOWN_GAPS 64u /* of a card; a power of two */
+
+/* No stream of the process had anything to do, by the host's clock. */
+struct limiter_gap {
+    uint64_t from_ns, to_ns;
+};
+
+/* Written by whoever launches, without a lock: of two threads that write one entry at once, one loses its gap. */
+struct limiter_known_gap {
+    _Atomic uint64_t from_ns, to_ns;
+};
+
 /* Launches of one stream that are charged and settled together. */
 struct limiter_batch {
     uint64_t predicted_ns, mean_ns, key, opened_ns;
-    uint64_t due_ns;  /* when it is expected to be done */
-    uint64_t idle_ns; /* no stream of the process had anything to do for so long in between */
-    uint64_t used_ns; /* closed without an end event: what it used, as far as can be told */
+    uint64_t due_ns;   /* when it is expected to be done */
+    uint64_t idle_ns;  /* taken: the sum of its gaps */
+    uint64_t used_ns;  /* closed without an end event: what it used, as far as can be told */
     uint64_t ahead_ns; /* charged for launches that are still to come */
-    uint32_t launches;
+    uint64_t first_gap; /* how many gaps its card had when it was opened */
+    uint32_t launches, gaps;
     bool single, uncertain; /* single: learn its key */
+    struct limiter_gap gap[LIMITER_GAPS]; /* taken: those between its opening and its closing, ascending */
 };
 
 struct limiter_card {
@@ -85,10 +102,15 @@ struct limiter_card {
     _Atomic uint64_t alone_since_ns;  /* 0: there is an arbiter; else the static duty cycle holds since then */
     _Atomic uint64_t alone_charged_ns;
     _Atomic uint64_t rang_ns; /* when the doorbell was last rung */
-    /* When everything that this process launched is expected to be done, one after another; and the stream that launched all of it
-       since the card was idle, NULL: several. Written without a lock: a lost update moves one gap of one batch. */
+    /* When everything that this process launched is expected to be done; and the stream that launched all of it since the card was
+       idle, NULL: several. Written without a lock: a lost update moves one gap. */
     _Atomic uint64_t busy_until_ns;
     _Atomic(const void *) busy_with;
+    _Atomic uint64_t gaps; /* ever found */
+    struct limiter_known_gap gap[LIMITER_KNOWN_GAPS];
+    _Atomic uint64_t contended_ns; /* when another process of the allocation was last seen with work in flight */
+    uint64_t looked_ns; /* when the other processes were last looked at; the harvest's */
+    struct fence_timeline *timeline; /* of the allocation, or of this process alone; NULL: no memory */
     struct limiter_predictions predictions;
 };
 
@@ -130,6 +152,7 @@ uint64_t limiter_static_next(const struct limiter_card *card, uint64_t now);
 struct limiter_stream {
     struct limiter_card *card;
     uint64_t busy_until_ns, asked_ns, launched_ns;
+    uint64_t wake_ns; /* what a wait of the host took beyond the work that it waited for, on average */
     uint32_t batches;
     bool alone; /* every launch has events of its own */
     struct limiter_batch open; /* launches == 0: none */
@@ -160,6 +183,8 @@ enum limiter_close limiter_flush(struct limiter_stream *stream, bool busy, uint6
    the wait itself bounds it: limiter_note_wait() returns how far it was off. */
 bool limiter_flushes_before_wait(const struct limiter_stream *stream, uint64_t now);
 uint64_t limiter_note_wait(struct limiter_stream *stream, uint64_t since, uint64_t now);
+/* Another process of the allocation has work on the card now and then. */
+bool limiter_is_contended(const struct limiter_card *card, uint64_t now);
 /* Nothing of this process is left to do on the card. */
 void limiter_note_all_idle(struct limiter_card *card, uint64_t now);
 /* When an open batch that gets no launch is to be flushed. */

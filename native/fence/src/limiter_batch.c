@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#define WAKES 16 /* a moving mean gives the newest wait so little */
+
 static void raise_busy_until(struct limiter_card *card, uint64_t until)
 {
     if (until > atomic_load_explicit(&card->busy_until_ns, memory_order_relaxed))
@@ -61,15 +63,48 @@ bool limiter_needs_query(const struct limiter_stream *stream, const struct limit
     return asks && now - stream->asked_ns >= (is_uncertain ? LIMITER_QUERY_NS : LIMITER_QUERY_CERTAIN_NS);
 }
 
-/* A gap is one of the card's, not of the stream's: each is counted once, and only where no other stream is expected to run. */
+static void add_gap(struct limiter_card *card, uint64_t from, uint64_t to)
+{
+    uint64_t number = atomic_fetch_add_explicit(&card->gaps, 1, memory_order_relaxed);
+    struct limiter_known_gap *gap = &card->gap[number % LIMITER_KNOWN_GAPS];
+    atomic_store_explicit(&gap->from_ns, from, memory_order_relaxed);
+    atomic_store_explicit(&gap->to_ns, to, memory_order_relaxed);
+}
+
+static void take_gap(struct limiter_batch *batch, const struct limiter_known_gap *known, uint64_t now)
+{
+    uint64_t from = atomic_load_explicit(&known->from_ns, memory_order_relaxed);
+    uint64_t to = atomic_load_explicit(&known->to_ns, memory_order_relaxed);
+    from = from > batch->opened_ns ? from : batch->opened_ns;
+    to = to < now ? to : now;
+    if (from >= to || (batch->gaps && from < batch->gap[batch->gaps - 1].to_ns))
+        return;
+    batch->idle_ns += to - from;
+    batch->gap[batch->gaps++] = (struct limiter_gap){from, to};
+}
+
+static void take_gaps(const struct limiter_card *card, struct limiter_batch *batch, uint64_t now)
+{
+    uint64_t last = atomic_load_explicit(&card->gaps, memory_order_relaxed), at = batch->first_gap;
+    at = last - at > LIMITER_KNOWN_GAPS ? last - LIMITER_KNOWN_GAPS : at;
+    for (; at < last && batch->gaps < LIMITER_GAPS; at++)
+        take_gap(batch, &card->gap[at % LIMITER_KNOWN_GAPS], now);
+}
+
+static bool has_many_gaps(const struct limiter_stream *stream)
+{
+    return atomic_load_explicit(&stream->card->gaps, memory_order_relaxed) - stream->open.first_gap >= LIMITER_GAPS;
+}
+
+/* A gap is one of the card's, not of the stream's: each is found once, and only where no other stream is expected to run. */
 static void count_gap(struct limiter_stream *stream, uint64_t now)
 {
     if (!is_dry(stream, now))
         return;
     uint64_t card = atomic_load_explicit(&stream->card->busy_until_ns, memory_order_relaxed);
     uint64_t since = card > stream->busy_until_ns ? card : stream->busy_until_ns;
-    if (stream->open.launches && now > since)
-        stream->open.idle_ns += now - since;
+    if (card && now > since)
+        add_gap(stream->card, since, now);
     stream->busy_until_ns = now;
     raise_busy_until(stream->card, now);
 }
@@ -116,7 +151,7 @@ enum limiter_close limiter_before(const struct limiter_stream *stream, const str
         return LIMITER_KEEP;
     bool old = now - stream->open.opened_ns >= LIMITER_BATCH_WALL_NS;
     bool is_uncertain = is_dry(stream, now) && (cost->uncertain || stream->open.uncertain);
-    return is_apart(cost) || old || is_uncertain ? LIMITER_CLOSE_TIMED : LIMITER_KEEP;
+    return is_apart(cost) || old || is_uncertain || has_many_gaps(stream) ? LIMITER_CLOSE_TIMED : LIMITER_KEEP;
 }
 
 /* Drawn, not counted: a program may repeat itself with the same period. */
@@ -132,24 +167,37 @@ static void open_batch(struct limiter_stream *stream, const struct limiter_cost 
     bool is_uncertain = cost->uncertain && is_dry(stream, now);
     stream->open =
         (struct limiter_batch){.key = cost->key, .opened_ns = now, .single = is_sample(stream) || is_apart(cost) || is_uncertain || stream->alone};
+    stream->open.first_gap = atomic_load_explicit(&stream->card->gaps, memory_order_relaxed);
     stream->asked_ns = now;
 }
 
-static bool is_full(const struct limiter_batch *batch)
+bool limiter_is_contended(const struct limiter_card *card, uint64_t now)
 {
-    return batch->single || batch->mean_ns >= LIMITER_BATCH_NS || batch->launches >= LIMITER_BATCH_LAUNCHES;
+    uint64_t last = atomic_load_explicit(&card->contended_ns, memory_order_relaxed);
+    return last && now - last < LIMITER_CONTENDED_NS;
 }
 
-static void add_to_card(const struct limiter_stream *stream, uint64_t mean_ns, uint64_t now)
+/* Beside another process a launch begins and ends later than expected, by any time: what may be over soon has events of its own. */
+static bool is_doubtful(const struct limiter_stream *stream, uint64_t now)
+{
+    return limiter_is_contended(stream->card, now) && stream->busy_until_ns < now + LIMITER_DOUBT_NS;
+}
+
+static bool is_full(const struct limiter_stream *stream, uint64_t now)
+{
+    const struct limiter_batch *batch = &stream->open;
+    return batch->single || is_doubtful(stream, now) || batch->mean_ns >= LIMITER_BATCH_NS || batch->launches >= LIMITER_BATCH_LAUNCHES;
+}
+
+/* Streams run side by side, and what one takes while another runs was measured so: the card is busy until the last is done. */
+static void add_to_card(const struct limiter_stream *stream, uint64_t now)
 {
     struct limiter_card *card = stream->card;
-    uint64_t until = atomic_load_explicit(&card->busy_until_ns, memory_order_relaxed);
-    bool was_idle = until <= now;
-    if (was_idle)
+    if (atomic_load_explicit(&card->busy_until_ns, memory_order_relaxed) <= now)
         atomic_store_explicit(&card->busy_with, stream, memory_order_relaxed);
     else if (atomic_load_explicit(&card->busy_with, memory_order_relaxed) != stream)
         atomic_store_explicit(&card->busy_with, NULL, memory_order_relaxed);
-    atomic_store_explicit(&card->busy_until_ns, (was_idle ? now : until) + mean_ns, memory_order_relaxed);
+    raise_busy_until(card, stream->busy_until_ns);
 }
 
 enum limiter_close limiter_after(struct limiter_stream *stream, const struct limiter_cost *cost, uint64_t now)
@@ -160,14 +208,14 @@ enum limiter_close limiter_after(struct limiter_stream *stream, const struct lim
     else
         count_gap(stream, now);
     stream->busy_until_ns = (is_dry(stream, now) ? now : stream->busy_until_ns) + cost->mean_ns;
-    add_to_card(stream, cost->mean_ns, now);
+    add_to_card(stream, now);
     stream->launched_ns = now;
     batch->due_ns = stream->busy_until_ns;
     batch->predicted_ns += cost->predicted_ns;
     batch->mean_ns += cost->mean_ns;
     batch->uncertain |= cost->uncertain;
     batch->launches++;
-    return is_full(batch) ? LIMITER_CLOSE_TIMED : LIMITER_KEEP;
+    return is_full(stream, now) ? LIMITER_CLOSE_TIMED : LIMITER_KEEP;
 }
 
 bool limiter_flushes_before_wait(const struct limiter_stream *stream, uint64_t now)
@@ -175,21 +223,47 @@ bool limiter_flushes_before_wait(const struct limiter_stream *stream, uint64_t n
     return stream->open.launches && (stream->open.uncertain || stream->busy_until_ns > now + LIMITER_DOUBT_NS);
 }
 
-/* It is idle now and was waited for without a break: later than expected is that much longer, less what waking takes. */
+/* What was expected to be done at `expected` was done `off` later. */
+static void move_end(struct limiter_stream *stream, uint64_t expected, int64_t off)
+{
+    struct limiter_card *card = stream->card;
+    int64_t mean = (int64_t)stream->open.mean_ns + off;
+    stream->busy_until_ns = (uint64_t)((int64_t)expected + off);
+    stream->open.mean_ns = mean > 0 ? (uint64_t)mean : 0;
+    if (atomic_load_explicit(&card->busy_with, memory_order_relaxed) == stream)
+        atomic_store_explicit(&card->busy_until_ns, stream->busy_until_ns, memory_order_relaxed);
+    else
+        raise_busy_until(card, stream->busy_until_ns);
+}
+
+/* What waking takes, learnt from waits that ended about when they should; what is far off tells of the work instead. */
+static int64_t learn_wake(struct limiter_stream *stream, int64_t late)
+{
+    int64_t wake = (int64_t)stream->wake_ns, longest = (int64_t)LIMITER_WAKE_NS;
+    if (late > -longest && late < 2 * longest)
+        wake += (late - wake) / WAKES;
+    wake = wake < 0 ? 0 : wake < longest ? wake : longest;
+    stream->wake_ns = (uint64_t)wake;
+    return wake;
+}
+
+/* It is idle now and was waited for without a break, so it was done as long ago as waking takes: sooner than expected as often as
+   later, where the expectation is right. */
 uint64_t limiter_note_wait(struct limiter_stream *stream, uint64_t since, uint64_t now)
 {
-    uint64_t expected = stream->busy_until_ns > since ? stream->busy_until_ns : since;
+    uint64_t expected = stream->busy_until_ns;
     if (!stream->open.launches)
         return 0;
     stream->asked_ns = now;
-    note_idle(stream, now);
-    if (now <= expected + LIMITER_WAKE_NS)
-        return 0;
-    uint64_t off = now - expected - LIMITER_WAKE_NS / 2;
-    stream->busy_until_ns = expected + off;
-    raise_busy_until(stream->card, expected + off);
-    stream->open.mean_ns += off;
-    return off;
+    if (expected <= since) {
+        note_idle(stream, now);
+        if (now <= since + LIMITER_WAKE_NS)
+            return 0;
+        expected = since;
+    }
+    int64_t late = (int64_t)(now - expected);
+    move_end(stream, expected, late - learn_wake(stream, late));
+    return late > (int64_t)LIMITER_WAKE_NS ? (uint64_t)late - LIMITER_WAKE_NS / 2 : 0;
 }
 
 uint64_t limiter_stale_at(const struct limiter_stream *stream)
@@ -202,6 +276,7 @@ struct limiter_batch limiter_take(struct limiter_stream *stream, uint64_t now)
 {
     count_gap(stream, now);
     struct limiter_batch taken = stream->open;
+    take_gaps(stream->card, &taken, now);
     uint64_t span = now - taken.opened_ns;
     uint64_t most = span > taken.idle_ns ? span - taken.idle_ns : 0;
     taken.used_ns = taken.mean_ns < most ? taken.mean_ns : most;

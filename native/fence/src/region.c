@@ -74,6 +74,20 @@ static void *map_file(const char *base, const char *name, uint64_t magic, size_t
     return NULL;
 }
 
+/* NULL where the file ends before them, which is nothing to complain of. */
+static struct fence_timelines *map_timelines(const char *base)
+{
+    char path[sizeof((struct fence_region *)0)->base + 32], unsaid[sizeof path + 64];
+    size_t bytes = sizeof(struct fence_timelines);
+    snprintf(path, sizeof path, "%s/%s", base, FENCE_USAGE_FILE);
+    int file = open_whole(path, O_RDWR, FENCE_TIMELINES_AT + bytes, (struct reason){unsaid, sizeof unsaid});
+    if (file < 0)
+        return NULL;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, FENCE_TIMELINES_AT);
+    close(file);
+    return at == MAP_FAILED ? NULL : at;
+}
+
 static bool is_sensible(const struct fence_limits *limits, struct reason why)
 {
     if (!limits->device_count || limits->device_count > FENCE_MAX_DEVICES)
@@ -94,6 +108,8 @@ static void unmap(struct fence_region *region)
         munmap((void *)region->grants, sizeof *region->grants);
     if (region->usage)
         munmap(region->usage, sizeof *region->usage);
+    if (region->timelines)
+        munmap(region->timelines, sizeof *region->timelines);
     *region = (struct fence_region){0};
 }
 
@@ -108,6 +124,7 @@ static bool map_below(struct fence_region *region, const char *base, struct reas
         unmap(region);
         return false;
     }
+    region->timelines = map_timelines(base);
     snprintf(region->base, sizeof region->base, "%s", base);
     return true;
 }

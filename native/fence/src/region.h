@@ -11,6 +11,7 @@ struct fence_region {
     const struct fence_limits *limits;
     const struct fence_grants *grants;
     struct fence_usage *usage;
+    struct fence_timelines *timelines; /* behind it; NULL: the file ends before */
     char base[512]; /* the directory they were found below */
 };
 

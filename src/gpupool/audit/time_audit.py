@@ -42,7 +42,7 @@ LONGEST_DEBT_NS: Final = 61_000_000_000
 LOOKS: Final = 3
 LASTING_NS: Final = 1_000_000_000
 #: What an idle allocation saves up: as the arbiter's ARB_DEPTH_NS and ARB_LAG_NS.
-DEPTH_NS: Final = 10_000_000
+DEPTH_NS: Final = 20_000_000
 LAG_NS: Final = 100_000_000
 
 

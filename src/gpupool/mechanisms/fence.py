@@ -180,7 +180,7 @@ class Fence:
             seat = view.seat
             owner = None if seat.own_pool or seat.container else (seat.uid, seat.gid)
             content, mode = regions.empty_usage(), 0o666 if seat.container else 0o600
-            regions.make_file(place / "region", content, size=regions.USAGE_BYTES, mode=mode, owner=owner)
+            regions.make_file(place / "region", content, size=regions.USAGE_FILE_BYTES, mode=mode, owner=owner)
 
     def _sight(self, view: AllocationView, state_dir: Path) -> Sight:
         if view.seat.container:

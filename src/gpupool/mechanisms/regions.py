@@ -25,6 +25,8 @@ GRANTS_MAGIC: Final = int.from_bytes(b"GPPGRNT1", "little")
 USAGE_MAGIC: Final = int.from_bytes(b"GPPPUSG1", "little")
 MAX_DEVICES: Final = 16
 MAX_SLOTS: Final = 1024
+FINE_WORDS: Final = 8192
+COARSE_WORDS: Final = 8192
 
 LIMITS_FILE: Final = "share/limits"
 GRANTS_FILE: Final = "share/grants"
@@ -162,6 +164,11 @@ class CUsageHead(ctypes.LittleEndianStructure):
 
 
 USAGE_BYTES: Final = ctypes.sizeof(CUsageHead) + MAX_SLOTS * ctypes.sizeof(CSlot)
+#: Bytes of `struct fence_timelines`, which only the fence reads, and where it begins: on a page of any size.
+TIMELINES_BYTES: Final = MAX_DEVICES * 8 * (FINE_WORDS + COARSE_WORDS)
+TIMELINES_AT: Final = 26 << 16
+#: The whole usage file. Its header counts `USAGE_BYTES` alone.
+USAGE_FILE_BYTES: Final = TIMELINES_AT + TIMELINES_BYTES
 
 
 class RegionDamaged(Exception):

@@ -13,7 +13,7 @@ from gpupool.base.errors import NotFound, StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver_files import simulated_libraries, templates
 from gpupool.mechanisms.fence import Fence, fenced_files, usage_of
-from gpupool.mechanisms.regions import USAGE_BYTES, read_limits
+from gpupool.mechanisms.regions import USAGE_FILE_BYTES, read_limits
 from gpupool.mechanisms.registry import MECHANISMS, choose
 from gpupool.probes.simulated import parse_sim
 
@@ -56,7 +56,7 @@ def test_the_limits_page_says_what_was_granted(tmp_path: Path) -> None:
 def test_the_ledger_is_the_jobs_and_its_directory_is_not(tmp_path: Path) -> None:
     usage = Fence().prepare(view(), tmp_path).share_dir.parent / "usage"
     region = (usage / "region").stat()
-    assert (region.st_uid, region.st_mode & 0o777, region.st_size) == (os.getuid(), 0o600, USAGE_BYTES)
+    assert (region.st_uid, region.st_mode & 0o777, region.st_size) == (os.getuid(), 0o600, USAGE_FILE_BYTES)
     assert usage.stat().st_mode & 0o777 == 0o711
     ledger = usage_of("al-1", tmp_path)
     assert ledger is not None

@@ -49,9 +49,9 @@ def c_says(tmp_path: Path) -> dict[str, int]:
         for name, known in PAIRS.items()
         for field in known._fields_
     ]
-    lines += [f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in PAIRS]
+    lines += [f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in [*PAIRS, "fence_timelines"]]
     constants = ("LAYOUT", "LIMITS_MAGIC", "GRANTS_MAGIC", "USAGE_MAGIC", "MAX_DEVICES", "MAX_SLOTS")
-    constants += ("OWNER_REAPING", "SLOT_FOREIGN_DRIVER")
+    constants += ("OWNER_REAPING", "SLOT_FOREIGN_DRIVER", "FINE_WORDS", "COARSE_WORDS", "TIMELINES_AT")
     lines += [f'printf("{name} %llu\\n", (unsigned long long)FENCE_{name});' for name in constants]
     source = tmp_path / "layout.c"
     source.write_text(
@@ -73,6 +73,7 @@ def test_every_offset_and_constant_is_what_the_header_says(tmp_path: Path) -> No
     }
     ours |= {name: ctypes.sizeof(known) for name, known in PAIRS.items()}
     ours["fence_usage"] = regions.USAGE_BYTES
+    ours["fence_timelines"] = regions.TIMELINES_BYTES
     ours |= {name: getattr(regions, name) for name in said if name.isupper()}
     assert ours == said
 

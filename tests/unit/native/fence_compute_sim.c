@@ -21,8 +21,9 @@
 
 #include "arbitrate.h"
 #include "engine.h"
-#include "harvest_union.h"
+#include "harvest_clock.h"
 #include "limiter.h"
+#include "timeline.h"
 
 enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000, ASKED_MS = 400 };
 
@@ -49,6 +50,7 @@ struct tenant {
     uint32_t ops, processes, jitter, lengths;
     uint64_t length[LENGTHS];
     enum draw draw;
+    struct fence_timeline timeline;
     uint64_t start_ns, gone_ns; /* gone_ns: used by contexts that are destroyed */
     bool joined, paused;
     bool own_grants; /* its processes believe in a page of their own, which allows everything, and tell the truth */
@@ -72,7 +74,8 @@ struct process {
     struct fence_slot_device slot;
     struct limiter_stream stream[STREAMS];
     int engine_stream[STREAMS], start_event[STREAMS];
-    struct harvest_union busy;
+    struct harvest_clock clock;
+    int64_t clock_off; /* of the context's GPU time */
     struct batch fifo[FIFO];
     uint32_t head, tail; /* of the fifo, ever growing */
     int spare[FIFO], spares;
@@ -349,18 +352,53 @@ static void flush_all(struct process *p)
         flush(p, s);
 }
 
+/* It is asked for again and again until now. */
+static uint64_t seen_at(uint64_t happened)
+{
+    static uint64_t state = 88172645463325253ull;
+    uint64_t at = happened + next_of(&state) % (harvest_us * 1000 + 1);
+    return at < now ? at : now;
+}
+
+/* As the context counts it: from its own beginning, at its own pace. */
+static int64_t gpu_time(const struct process *p, int event)
+{
+    int64_t ns = (int64_t)engine_event_ns(engine, (uint32_t)p->context, (uint32_t)event);
+#ifdef EXACT
+    return ns;
+#endif
+    return ns + ns / 50000 + p->clock_off;
+}
+
+static void note_others(struct process *p)
+{
+    for (uint32_t i = 0; i < process_count; i++)
+        if (processes[i] != p && processes[i]->tenant == p->tenant && processes[i]->slot.inflight_ns)
+            p->card.contended_ns = now;
+}
+
 static void settle(struct process *p, struct batch *b)
 {
-    uint64_t used = b->it.used_ns;
+    uint64_t used;
     if (b->timed) {
-        uint64_t from = engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->start);
-        uint64_t to = engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->end);
-        used = harvest_union_use(&p->busy, from, to, b->it.idle_ns);
-        limiter_note_measurement(&p->card.predictions, &b->it, to - from, used);
+        int64_t from = gpu_time(p, b->start), to = gpu_time(p, b->end);
+        harvest_clock_recorded(&p->clock, from, b->it.opened_ns);
+        harvest_clock_seen(&p->clock, to, seen_at(engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->end)));
+        bool is_contended = limiter_is_contended(&p->card, now);
+#ifdef EXACT
+        p->clock = (struct harvest_clock){.is_set = true};
+#endif
+        uint64_t began = harvest_clock_host(&p->clock, from, is_contended), ended = harvest_clock_host(&p->clock, to, is_contended);
+        used = timeline_use(p->card.timeline, &b->it, began, ended, now);
+        limiter_note_measurement(&p->card.predictions, &b->it, (uint64_t)(to - from), used);
+    } else {
+        uint64_t ended = b->it.opened_ns + b->it.used_ns + b->it.idle_ns;
+        used = timeline_use(p->card.timeline, &b->it, b->it.opened_ns, ended, now);
     }
     p->spare[p->spares++] = b->start;
     p->spare[p->spares++] = b->end;
     limiter_settle(&p->card, &b->it, used);
+    note_others(p);
 }
 
 static bool is_over(const struct batch *b)
@@ -599,6 +637,8 @@ static void begin(struct process *p)
     p->card.grant = p->tenant->own_grants ? &everything : &p->tenant->grant;
     p->card.usage = &p->tenant->usage;
     p->card.slot = &p->slot;
+    p->card.timeline = &p->tenant->timeline;
+    p->clock_off = (int64_t)(p->random_state % 1000000000000) - 500000000000;
     for (uint32_t s = 0; s < STREAMS; s++)
         p->stream[s].card = &p->card;
     p->state = RUNNING;

@@ -35,7 +35,7 @@ def compile_storm(folder: Path, *options: str) -> Path:
 
 
 def usage_file(path: Path) -> Path:
-    regions.make_file(path, regions.empty_usage(), size=regions.USAGE_BYTES)
+    regions.make_file(path, regions.empty_usage(), size=regions.USAGE_FILE_BYTES)
     return path
 
 

@@ -60,6 +60,17 @@ def test_a_share_gets_its_part_of_the_card(load: Path, card: Card, arbiter: Arbi
     assert counted(share) == pytest.approx(done["launches"] * size, rel=0.1)
 
 
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("gpu_milli", [500, 1000])
+def test_processes_of_one_share_that_run_at_once_are_counted_once(
+    load: Path, card: Card, arbiter: Arbiter, gpu_milli: int, processes: int
+) -> None:
+    share = card.share("a", gpu_milli)
+    arbiter.add(share)
+    done = run_together(load, card, [share] * processes, SMALL, 1, 0, 0, "kernel")
+    assert counted(share) == pytest.approx(sum(each["launches"] for each in done) * 50_000, rel=0.1)
+
+
 def test_without_a_limit_nothing_waits_and_all_is_counted(load: Path, card: Card) -> None:
     share = card.share("a", 1000)
     done = run_one(load, card, share, SMALL, 0, 4000, 0, "kernel")

@@ -27,6 +27,7 @@ class Region(ctypes.Structure):
         ("limits", ctypes.c_void_p),
         ("grants", ctypes.c_void_p),
         ("usage", ctypes.c_void_p),
+        ("timelines", ctypes.c_void_p),
         ("base", ctypes.c_char * 512),
     )
 

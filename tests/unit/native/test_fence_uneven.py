@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ def random_cases(count: int) -> list[tuple[Load, float]]:
 
 def test_random_honest_programs_have_their_share(simulation: Path) -> None:
     assert_within(simulation, random_cases(FEW), round(FEW * SHORT))
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_random_programs_in_several_processes_have_their_share(simulation: Path, processes: int) -> None:
+    assert_within(simulation, [(replace(load, processes=processes), share) for load, share in random_cases(FEW // 4)])
+
+
+@pytest.mark.parametrize("work", ["v*2,p", "v*16,p"])
+def test_short_kernels_that_vary_and_unseen_waits_have_their_share(simulation: Path, work: str) -> None:
+    assert_within(simulation, [(Load(work, "lengths=5us/30us draw=any"), 0.3)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_thousand_programs_in_several_processes_have_their_share(simulation: Path, processes: int) -> None:
+    cases = [(replace(load, processes=processes), share) for load, share in random_cases(MANY // 10)]
+    assert_within(simulation, cases, round(len(cases) * SHORT))
 
 
 @pytest.mark.slow

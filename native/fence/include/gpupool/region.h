@@ -177,6 +177,34 @@ struct fence_usage {
     struct fence_slot slot[FENCE_MAX_SLOTS];
 };
 
+/* When the allocation's work ran on a card, by CLOCK_MONOTONIC. Work of several processes that the card divides its time between
+   is measured by each from its first kernel to its last: what overlaps counts once.
+
+   It lies at FENCE_TIMELINES_AT of the usage file, behind struct fence_usage. header.size does not count it, so that a reader that knows nothing of it goes
+   on as before; in a file that ends before it each process keeps a timeline of its own. All of the allocation's processes write it
+   and it is as much a claim as the rest of the file. Nothing is locked: each word changes by one compare-and-swap, and whoever dies
+   between two words leaves the rest as it was. Zero is empty.
+
+   Both arrays are rings. The upper half of a word is the round of the ring that it belongs to, from 1; the lower half of a fine word
+   has a bit for each FENCE_FINE_NS in which something ran, that of a coarse word is how much of its FENCE_COARSE_NS was counted. */
+#define FENCE_FINE_NS 512u
+#define FENCE_FINE_WORDS 8192u /* of 32 bits: 134 ms, more than a window of work in flight */
+#define FENCE_COARSE_NS 8388608u
+#define FENCE_COARSE_WORDS 8192u /* 68 s: the longest piece of work that is believed in */
+
+struct fence_timeline {
+    _Atomic uint64_t fine[FENCE_FINE_WORDS];
+    _Atomic uint64_t coarse[FENCE_COARSE_WORDS];
+};
+
+struct fence_timelines {
+    struct fence_timeline device[FENCE_MAX_DEVICES];
+};
+
+#define FENCE_TIMELINES_AT (26u << 16) /* whole pages of any size */
+
+_Static_assert(sizeof(struct fence_usage) <= FENCE_TIMELINES_AT, "layout");
+_Static_assert(sizeof(struct fence_timeline) == 8 * (FENCE_FINE_WORDS + FENCE_COARSE_WORDS), "layout");
 _Static_assert(sizeof(struct fence_device_limit) == 128, "layout");
 _Static_assert(sizeof(struct fence_limits) == 512 + 128 * FENCE_MAX_DEVICES, "layout");
 _Static_assert(sizeof(struct fence_limits) <= FENCE_PAGE_BYTES, "layout");
