@@ -54,7 +54,7 @@ struct seat { /* an allocation on one card */
 };
 
 struct share {
-    char name[64];
+    char name[128]; /* a pod's uid and a container's name fit */
     const struct fence_limits *limits;
     struct fence_grants *grants;
     struct fence_usage *usage;

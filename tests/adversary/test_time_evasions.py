@@ -61,14 +61,18 @@ EVASIONS = {
     "renamed": "fence.mount",
     "grants": "fence.mount",
     "own-grants": "fence.time",
+    "elsewhere": "fence.time",
 }
 MOUNTS = ("limits", "renamed", "grants")
-"""In a mount namespace of their own."""
+OWN_PIDS = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--")
+"""As in a container: there a process has another pid than on the host."""
+NAMESPACES = {**dict.fromkeys(MOUNTS, ("unshare", "-m", "--")), "elsewhere": OWN_PIDS}
+"""What runs in namespaces of its own, and by which command."""
 
 
 def test_every_evasion_is_found_and_its_job_ended(pool: RealPool, programs: Path) -> None:
     for way in EVASIONS:
-        before = ["unshare", "-m", "--"] if way in MOUNTS else []
+        before = NAMESPACES.get(way, ())
         pool.do("submit", "--name", way, *SHARE, "--", *before, str(programs / "evade"), way, LIVES_SECONDS)
     states = {way: pool.until_state(way, "done", "failed", "stopped")["state"] for way in EVASIONS}
     assert states == dict.fromkeys(EVASIONS, "failed"), [pool.do("logs", way) for way in EVASIONS]
@@ -87,7 +91,7 @@ BESIDE_OTHERS = {
 """What is found where another share wants the card. None: a lease is paid by the wall clock there and not by the page
 that was forged, so it lives to its end unless it had more than it paid all the same.
 """
-CARDS = 8
+CARDS = 9
 NEIGHBOUR = ("--gpu", "0.3", "--sharing", "burst", "--memory", "25GiB")
 SMALL_SHARE = ("--gpu", "0.3", "--memory", "15GiB")
 """Beside a neighbour on every card there is room for one of these."""
@@ -111,7 +115,7 @@ def contested(pool: RealPool, programs: Path) -> Iterator[RealPool]:
 def test_contested_time_taken_past_the_fence_is_found(contested: RealPool, programs: Path, sharing: str) -> None:
     pool, share = contested, (*SMALL_SHARE, "--sharing", sharing)
     for way in BESIDE_OTHERS:
-        before = ["unshare", "-m", "--"] if way in MOUNTS else []
+        before = NAMESPACES.get(way, ())
         words = (*before, str(programs / "evade"), way, CONTESTED_SECONDS)
         pool.do("submit", "--name", f"{sharing}-{way}", *share, "--", *words)
     honest = f"{sharing}-honest"
@@ -130,13 +134,15 @@ HONEST = {
     "uneven": ("vary", "8"),
     "streams": ("streams", "3000"),
     "contexts": ("contexts", "40"),
+    "elsewhere": ("vary", "8"),
 }
 
 
 def test_honest_programs_live_to_their_end_and_nothing_is_found(pool: RealPool, programs: Path) -> None:
     for name, (way, count) in HONEST.items():
-        words = [str(programs / "fence_ways"), way, HONEST_SECONDS, count]
-        pool.do("submit", "--name", name, *SHARE, "--", *words)
+        words = [*NAMESPACES.get(name, ()), str(programs / "fence_ways"), way, HONEST_SECONDS, count]
+        pool.do("submit", "--name", f"honest-{name}", *SHARE, "--", *words)
     for name in HONEST:
-        assert pool.until_state(name, "done", "failed", "stopped")["state"] == "done", pool.do("show", name)
-        assert found(pool, name) == set()
+        honest = f"honest-{name}"
+        assert pool.until_state(honest, "done", "failed", "stopped")["state"] == "done", pool.do("show", honest)
+        assert found(pool, honest) == set()

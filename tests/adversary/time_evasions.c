@@ -8,6 +8,7 @@
    limits     below `unshare -m`, with other limits mounted for the moment of cuInit alone: a share of the whole card
    renamed    the same; afterwards the file has another name, and the job's own limits are mapped too
    grants     below `unshare -m`, with a grants page mounted for that moment that allows everything
+   elsewhere  as own-grants, to be run in a pid namespace of its own
    own-grants replaces the grants page in its own memory by such a one, and tells the truth of what it uses
    Prints what part of the card it had, if it lives to its end. */
 #define _GNU_SOURCE
@@ -226,7 +227,7 @@ int main(int argc, char **argv)
         unmount_forged(way);
     if (!strcmp(way, "renamed"))
         hide();
-    if (!strcmp(way, "own-grants"))
+    if (!strcmp(way, "own-grants") || !strcmp(way, "elsewhere"))
         replace_grants();
     printf("%s: %.1f %% of the card\n", way, burn(&driver, function, strtod(argv[2], NULL)));
     return 0;

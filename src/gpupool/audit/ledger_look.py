@@ -12,6 +12,7 @@ from gpupool.mechanisms.fence import FencedFiles
 from gpupool.mechanisms.regions import (
     FenceUsage,
     RegionDamaged,
+    as_on_page,
     check_grants,
     read_limits,
     read_usage,
@@ -122,7 +123,7 @@ def _charge(known: FencedFiles, unaccounted: Bytes) -> None:
 
 def _limits_changed(known: FencedFiles) -> list[Finding]:
     try:
-        if read_limits(known.limits) == known.wanted:
+        if read_limits(known.limits) == as_on_page(known.wanted):
             return []
     except (OSError, RegionDamaged) as error:
         return [Finding("limits", f"its limits page was changed: {error}")]

@@ -37,7 +37,9 @@ log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """`fenced` lists the jobs to look after, whose files lie in `state_dir`; `base` is where jobs find their share."""
+    """`fenced` lists the jobs to look after, whose files lie in `state_dir`; `base` is where jobs find their share,
+    `driver_root` where the root of the driver's files is seen from here.
+    """
 
     def __init__(
         self,
@@ -48,11 +50,12 @@ class Reconciler:
         fenced: Callable[[], Sequence[FencedJob]],
         state_dir: Path,
         base: str,
+        driver_root: Path = Path("/"),
     ) -> None:
         self._cards, self._answering, self._granted_time = cards, answering, granted_time
         self._fenced, self._state_dir = fenced, state_dir
         self._ledgers = LedgerLook(cards)
-        self._sight = SightCheck(state_dir, base)
+        self._sight = SightCheck(state_dir, base, driver_root)
         self._files: dict[str, FencedFiles] = {}
         self._turn = 0
         self._wake = threading.Condition()

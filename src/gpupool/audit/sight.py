@@ -29,10 +29,12 @@ class FencedJob:
 
 
 class SightCheck:
-    """`base` is where the jobs of this agent find their share. Not thread-safe."""
+    """`base` is where the jobs of this agent find their share; `driver_root` is where the agent sees the root of the
+    driver's files. Not thread-safe.
+    """
 
-    def __init__(self, state_dir: Path, base: str) -> None:
-        self._state_dir, self._base = state_dir, base
+    def __init__(self, state_dir: Path, base: str, driver_root: Path = Path("/")) -> None:
+        self._state_dir, self._base, self._driver_root = state_dir, base, driver_root
         self._libraries: dict[str, frozenset[int]] = {}
 
     def forget(self, live: Collection[str]) -> None:
@@ -51,7 +53,7 @@ class SightCheck:
     def _of_processes(self, one: FencedJob, known: FencedFiles, pids: Collection[int]) -> list[Finding]:
         findings: list[Finding] = []
         pages = _pages(known)
-        libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir))
+        libraries = self._libraries.setdefault(one.allocation, known_drivers(self._state_dir, self._driver_root))
         for pid in sorted(pids):
             if path := process_look.other_driver(pid, libraries):
                 findings.append(Finding("driver", f"process {pid} has another CUDA driver mapped: {path}", pid))

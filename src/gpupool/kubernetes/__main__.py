@@ -27,8 +27,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpupool.audit.reconciler import Reconciler
 from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings
+from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, Unavailable
 from gpupool.base.silence import scale_from
 from gpupool.base.supervised import beating_loop, register
@@ -37,10 +39,13 @@ from gpupool.kubernetes import install, kubelet
 from gpupool.kubernetes.api import KubeApi
 from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
 from gpupool.kubernetes.controller import Controller
+from gpupool.kubernetes.counts import Counts
+from gpupool.kubernetes.events import Event, Events
 from gpupool.kubernetes.journal import Journal
 from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.meter import Meter
 from gpupool.kubernetes.node_agent import NodeAgent, Places
+from gpupool.kubernetes.node_audit import REACTIONS, NodeAudit
 from gpupool.kubernetes.node_metrics import NodeMetrics
 from gpupool.kubernetes.preparing import SHOWN, Preparing
 from gpupool.kubernetes.serving import Health, serving
@@ -109,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument("--host", type=Path, default=Path("/"), help="where the host's root is seen from here")
     agent.add_argument(
         "--driver-root", type=Path, default=Path("/"), help="where the driver's files are on the host, absolute"
+    )
+    agent.add_argument(
+        "--fence-reaction",
+        choices=REACTIONS,
+        default="kill",
+        help="when a container has more than its share (default: kill)",
     )
     agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
     meter = parts.add_parser("meter", help="tells a gpupool server what is held")
@@ -205,20 +216,56 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     probe = _probe(options, node)
     machine = probe.scan()
     program = arbiter_path()
-    arbiter = Arbiter(program if program.exists() else None, random.random)
+    entered = _Entered()
+    arbiter = Arbiter(program if program.exists() else None, random.random, entered)
     driver = options.host / options.driver_root.relative_to("/")
     seat = JobSeat(SHOWN, host=options.host, driver_root=driver)
     preparing = Preparing(options.state_dir, machine, probe, arbiter, seat)
     places = Places(options.state_dir, options.cdi, options.socket)
     records = kubelet.Kubelet(options.kubelet, options.plugins)
-    async with KubeApi(connection(options, environ)) as api:
+    async with KubeApi(connection(options, environ)) as api, asyncio.TaskGroup() as tasks:
         agent = NodeAgent(api, node, probe, machine, preparing, records, places, options.slots)
+        events = Events(api, Counts(), wall_ns, "agent")
+        loop = asyncio.get_running_loop()
+
+        def tell(event: Event) -> None:
+            loop.call_soon_threadsafe(events.tell, event)
+
+        audit = NodeAudit(
+            probe,
+            machine,
+            preparing,
+            arbiter.status,
+            state_dir=options.state_dir,
+            driver_root=driver,
+            reaction=options.fence_reaction,
+            pods=agent.pods,
+            tell=tell,
+        )
+        entered.reconciler = audit.reconciler
+        telling = tasks.create_task(events.run())
+        audit.reconciler.start()
         try:
-            async with serving(options.listen, NodeMetrics(agent.seen, dcgm=options.dcgm_names)):
+            metrics = NodeMetrics(agent.seen, dcgm=options.dcgm_names, findings=audit.counts)
+            async with serving(options.listen, metrics):
                 await agent.run()
         finally:
+            telling.cancel()
+            audit.reconciler.close()
             arbiter.close()
+            await asyncio.to_thread(audit.reconciler.join, ENDING_SECONDS)
             await asyncio.to_thread(arbiter.join, ENDING_SECONDS)
+
+
+class _Entered:
+    """Takes the arbiter's word that a process has a slot to the audit, which is made after the arbiter."""
+
+    def __init__(self) -> None:
+        self.reconciler: Reconciler | None = None
+
+    def __call__(self, allocation: str, pid: int) -> None:
+        if self.reconciler is not None:
+            self.reconciler.entered(allocation, pid)
 
 
 def _probe(options: argparse.Namespace, node: str) -> Probe:

@@ -61,14 +61,14 @@ class Event:
     def path(self) -> str:
         return f"/apis/events.k8s.io/v1/namespaces/{self.namespace or NODES_IN}/events"
 
-    def to_json(self, now_ns: int, instance: str) -> dict[str, Any]:
+    def to_json(self, now_ns: int, instance: str, part: str = "controller") -> dict[str, Any]:
         place = {"namespace": self.namespace} if self.namespace else {}
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": self.called, "namespace": self.namespace or NODES_IN},
             "eventTime": stamp(now_ns),
-            "reportingController": f"{names.GROUP}/controller",
+            "reportingController": f"{names.GROUP}/{part}",
             "reportingInstance": instance[:128],
             "action": self.reason,
             "reason": self.reason,
@@ -85,11 +85,12 @@ def stamp(now_ns: int) -> str:
 
 @dataclass
 class Events:
-    """What is to be told. `now_ns` is the wall clock."""
+    """What is to be told. `now_ns` is the wall clock, `part` of gpupool tells it."""
 
     api: KubeApi
     counts: Counts
     now_ns: Callable[[], int]
+    part: str = "controller"
     _due: OrderedDict[str, Event] = field(default_factory=OrderedDict)
     _told: OrderedDict[str, int] = field(default_factory=OrderedDict)
     """By name, how often."""
@@ -101,15 +102,15 @@ class Events:
         return list(self._due.values())
 
     def pod(self, pod: Pod, reason: str, note: str, about: str = "", *, warning: bool = False) -> None:
-        self._put(Event("Pod", pod.namespace, pod.name, pod.uid, reason, note, about, warning))
+        self.tell(Event("Pod", pod.namespace, pod.name, pod.uid, reason, note, about, warning))
 
     def node(self, name: str, reason: str, note: str, about: str = "", *, warning: bool = False) -> None:
         """With the name for a uid, as kubelets do it: `describe` looks for both."""
-        self._put(Event("Node", "", name, name, reason, note, about, warning))
+        self.tell(Event("Node", "", name, name, reason, note, about, warning))
 
     def ledger_waits(self, name: str, uid: str, note: str) -> None:
         """Of a ledger itself: its Node is gone."""
-        self._put(Event("GpuNode", "", name, uid, "LedgerWaits", note, note, warning=True, version=names.API_VERSION))
+        self.tell(Event("GpuNode", "", name, uid, "LedgerWaits", note, note, warning=True, version=names.API_VERSION))
 
     def ledger(self, before: GpuNode | None, now: GpuNode | None) -> None:
         """What became of a node: taken in or let go, a card lost or back. Of a first look there is nothing to tell."""
@@ -135,7 +136,8 @@ class Events:
             elif uuid not in had and card.health in WELL and any(one.uuid == uuid for one in before.cards):
                 self.node(now.name, "CardBack", f"{uuid} is well again", uuid)
 
-    def _put(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
+        """Have it written; in the event loop."""
         self._due.pop(event.called, None)
         self._due[event.called] = event
         while len(self._due) > MOST_DUE:
@@ -170,7 +172,7 @@ class Events:
                 series = {"count": known + 1, "lastObservedTime": stamp(self.now_ns())}
                 await self.api.patch(f"{event.path}/{event.called}", {"series": series})
             else:
-                await self.api.create(event.path, event.to_json(self.now_ns(), socket.gethostname()))
+                await self.api.create(event.path, event.to_json(self.now_ns(), socket.gethostname(), self.part))
         except ApiRefused as error:
             if not error.conflict:  # else one who led before has told it
                 self._told.pop(event.called)

@@ -112,6 +112,7 @@ _RIGHTS: dict[str, list[Object]] = {
         _rule(GROUP, ["gpunodes/status"], ["patch"]),
         _rule("", ["pods"], _READ),
         _rule("", ["nodes"], ["get"]),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),  # on pods that leave their fence
     ],
     WEBHOOK: [
         _rule(GROUP, ["gpunodes", "tenants", "poolsettings"], _READ),

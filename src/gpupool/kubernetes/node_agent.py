@@ -217,6 +217,10 @@ class NodeAgent:
             raise CardNotReady(f"{entry.namespace}/{entry.pod}: {failed}", hint="its owner's next pod goes elsewhere")
         return cdi.device(booking.device, self._preparing.prepare(entry))
 
+    def pods(self) -> list[dict[str, Any]]:
+        """The node's pods as the API server has them. From any thread."""
+        return list(self._pods.values())
+
     def seen(self) -> Seen:
         """Cards and who has them now, for metrics; blocks for as long as the driver does. From any thread."""
         with supervised_step("agent-metrics"):
@@ -310,9 +314,7 @@ class NodeAgent:
             ]
             used += self._spending.over({entry.key for entry in self._ledger.entries}, record)
             observed = self._ledger.version
-        return status_of(
-            self._health.cards(), self._machine.topology, used, list(self._pods.values()), self._slot_count, observed
-        )
+        return status_of(self._health.cards(), self._machine.topology, used, self.pods(), self._slot_count, observed)
 
 
 def _read_copy(place: Path, node: str) -> GpuNode:

@@ -27,6 +27,7 @@ from gpupool.model.allocation import Seat
 from gpupool.model.device import Device, DeviceUsage, Health
 
 CONTAINER: Final = ("namespace", "pod", "container", "tenant", "UUID", "gpu", "modelName", "Hostname")
+FINDING: Final = ("namespace", "pod", "container", "kind", "Hostname")
 CARD: Final = ("card", "model", "node")
 DCGM: Final = ("gpu", "UUID", "device", "modelName", "Hostname", "namespace", "pod", "container")
 _NS = 10**9
@@ -77,10 +78,20 @@ class Seen:
 
 
 class NodeMetrics(Collector):
-    """`look` sees the node anew; `seconds` is a monotonic clock. Called from one thread or several."""
+    """`look` sees the node anew; `seconds` is a monotonic clock; `findings` counts what was found of a container
+    (`namespace/pod/container`) by kind. Called from one thread or several.
+    """
 
-    def __init__(self, look: Callable[[], Seen], seconds: Callable[[], float] = time.monotonic, *, dcgm: bool) -> None:
+    def __init__(
+        self,
+        look: Callable[[], Seen],
+        seconds: Callable[[], float] = time.monotonic,
+        *,
+        dcgm: bool,
+        findings: Callable[[], Mapping[tuple[str, str], int]] = dict,
+    ) -> None:
         self._look, self._rates, self._dcgm = look, _Rates(seconds), dcgm
+        self._findings = findings
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -89,6 +100,7 @@ class NodeMetrics(Collector):
         seen = self._look()
         yield from _cards(seen)
         yield from _containers(seen)
+        yield _found(seen.node, self._findings())
         if self._dcgm:
             yield from _as_dcgm(seen, self._rates.of(seen))
 
@@ -149,6 +161,14 @@ def _containers(seen: Seen) -> Iterator[Metric]:
             if one.fence is not None:
                 _add(counter, _labels(seen, one), counted(one.fence))
         yield counter
+
+
+def _found(node: str, findings: Mapping[tuple[str, str], int]) -> Metric:
+    text = "What was found past its fence, by kind (docs/concepts/fence.md)."
+    family = CounterMetricFamily("gpupool_container_fence_findings", text, labels=FINDING)
+    for (container, kind), count in sorted(findings.items()):
+        _add(family, [*container.split("/"), kind, node], count)
+    return family
 
 
 def _labels(seen: Seen, one: Held) -> list[str]:

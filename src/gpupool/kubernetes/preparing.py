@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ class Preparing:
         self._arbiter, self._seat = arbiter, replace(seat, container=True)
         self._state_dir, self._devices = state_dir, {device.uuid: device for device in machine.devices}
         simulated = probe if isinstance(probe, SimulatedProbe) and probe.machine_file else None
+        self._fenced: set[str] = set()
+        self._changed: Callable[[], None] = lambda: None
         self._machine = simulated.machine_file.parent if simulated and simulated.machine_file else None
         self._costs: Mapping[str, tuple[int, int]] = (
             {card.uuid: (card.context_bytes, card.granule_bytes) for card in simulated.machine_cards()}
@@ -72,6 +74,7 @@ class Preparing:
     def undo(self, uid: str, container: str) -> None:
         """Nothing of it is left; nothing happens where nothing was."""
         name, book = allocation_of(uid, container), NoteBook(self._state_dir)
+        self._fenced.discard(name)
         try:
             note = book.read(name)
         except RecordDamaged as damaged:
@@ -93,6 +96,16 @@ class Preparing:
         mechanism = registry.on_record(allocation, self._state_dir)
         if mechanism is not None and mechanism.name == Fence.name:
             self._arbiter.add(allocation, *shared_directories(allocation, self._state_dir))
+            self._fenced.add(allocation)
+            self._changed()
+
+    def fenced(self) -> tuple[str, ...]:
+        """Allocations that have a fence now. Any thread."""
+        return tuple(self._fenced.copy())
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Call it whenever another allocation has a fence, in any thread."""
+        self._changed = changed
 
     def on_record(self) -> dict[tuple[str, str], int]:
         """By (pod uid, container) the generation that was prepared, also by the agent before this one.

@@ -266,10 +266,10 @@ class Libraries:
                 os.replace(new, self.root / name)
 
 
-def known_drivers(state_dir: Path) -> frozenset[int]:
-    """Inodes of every libcuda that a job may have mapped: this host's, and ours."""
+def known_drivers(state_dir: Path, root: Path = Path("/")) -> frozenset[int]:
+    """Inodes of every libcuda that a job may have mapped: ours, and the driver's, whose files lie below `root`."""
     ours = (state_dir / "fence").glob(f"*/*/{CUDA}")
-    return frozenset(path.stat().st_ino for path in (*ours, *installed_driver().files.get(CUDA, ())))
+    return frozenset(path.stat().st_ino for path in (*ours, *installed_driver(root=root).files.get(CUDA, ())))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -338,7 +338,7 @@ def _problem(note: Note, folder: Path) -> str:
     """What of an allocation's files is not what was made, in words; empty when all is."""
     limits = _limits_of(note.made)
     try:
-        if regions.read_limits(folder / "share/limits") != limits:
+        if regions.read_limits(folder / "share/limits") != regions.as_on_page(limits):
             return "its limits page was changed"
         if (folder / "share/devices").read_text(encoding="utf-8", errors="replace") != _devices_text(limits):
             return "its list of cards was changed"

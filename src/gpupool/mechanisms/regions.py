@@ -27,6 +27,8 @@ MAX_DEVICES: Final = 16
 MAX_SLOTS: Final = 1024
 FINE_WORDS: Final = 8192
 COARSE_WORDS: Final = 8192
+NAME_BYTES: Final = 63
+"""Of a name on the limits page, without the zero at its end."""
 
 LIMITS_FILE: Final = "share/limits"
 GRANTS_FILE: Final = "share/grants"
@@ -281,6 +283,21 @@ def uuid_bytes(text: str) -> bytes:
     return uuid.UUID(text.removeprefix("GPU-").removeprefix("MIG-")).bytes
 
 
+def as_on_page(limits: Limits) -> Limits:
+    """What `read_limits` gives of these limits: long names are cut on the page (a container's name may be)."""
+    return replace(
+        limits,
+        allocation=_on_page(limits.allocation),
+        job=_on_page(limits.job),
+        tenant=_on_page(limits.tenant),
+    )
+
+
+def _on_page(text: str) -> str:
+    """As much of it as the page has room for, in whole characters."""
+    return text.encode()[:NAME_BYTES].decode(errors="ignore")
+
+
 def encode_limits(limits: Limits) -> bytes:
     """`struct fence_limits`. Raises ValueError for a page that no program could obey: no card, too many, 0 bytes."""
     if not 0 < len(limits.devices) <= MAX_DEVICES:
@@ -294,7 +311,7 @@ def encode_limits(limits: Limits) -> bytes:
         LEVELS[limits.level],
         limits.slots,
         0,
-        *(text.encode()[:63] for text in (limits.allocation, limits.job, limits.tenant)),
+        *(_on_page(text).encode() for text in (limits.allocation, limits.job, limits.tenant)),
     )
     for place, device in zip(page.device, limits.devices, strict=False):
         _fill(place, device)

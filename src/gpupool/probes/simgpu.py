@@ -24,6 +24,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage
 from gpupool.probes import simgpu_layout as layout
 from gpupool.probes.contract import Machine
+from gpupool.probes.host_pids import HostPids
 from gpupool.probes.processes import ProcessTable
 from gpupool.probes.simgpu_make import boot_id
 from gpupool.probes.simgpu_make import create_machine as create_machine
@@ -90,6 +91,7 @@ class SimulatedMachine:
     def __init__(self, path: Path, processes: ProcessTable | None = None) -> None:
         self._path = path
         self._processes = processes or ProcessTable()
+        self._host_pids = HostPids()
         self._words, self._halves = _Numbers(path, 8), _Numbers(path, 4)
         try:
             self._check()
@@ -128,7 +130,10 @@ class SimulatedMachine:
         return self._words[_H_VIRTUAL] if self._virtual else time.monotonic_ns()
 
     def processes(self, uuid: str) -> tuple[ProcessUse, ...]:
-        """Who has memory or a context on the card, by pid; the dead that nobody has cleared away are left out."""
+        """Who has memory or a context on the card, by pid; the dead that nobody has cleared away are left out.
+
+        A process of another pid namespace has the pid that it has here, and 0 where that cannot be seen.
+        """
         card = self._index[uuid]
         used = (self._use(slot, card) for slot in self._slots())
         return tuple(sorted((use for use in used if use is not None), key=lambda use: use.pid))
@@ -147,7 +152,7 @@ class SimulatedMachine:
             memory_used_bytes=raw.reserved_bytes + sum(use.memory_bytes for use in uses),
             power_watts=(raw.power_idle_mw + span * percent // 100) // 1000,
             temperature_celsius=30 + 45 * percent // 100,
-            processes=tuple(self._processes.describe(use.pid, use.memory_bytes) for use in uses),
+            processes=tuple(self._processes.describe(use.pid, use.memory_bytes) for use in uses if use.pid),
         )
 
     def busy_ns(self, uuid: str) -> int:
@@ -182,7 +187,13 @@ class SimulatedMachine:
         if not memory and context < 0:
             return None
         gpu, copied, launches = self._work(context) if 0 <= context < layout.CONTEXTS else (0, 0, 0)
-        return ProcessUse(self._words[slot // 8] >> 32, memory, gpu, copied, launches)
+        return ProcessUse(self._pid_of(slot), memory, gpu, copied, launches)
+
+    def _pid_of(self, slot: int) -> int:
+        owner, namespace = self._words[slot // 8], self._words[(slot + _NAMESPACE.offset) // 8]
+        if namespace == os.stat("/proc/self/ns/pid").st_ino:
+            return owner >> 32
+        return self._host_pids.find(owner >> 32, namespace, owner) or 0
 
     def _work(self, context: int) -> tuple[int, int, int]:
         at = layout.MachineFile.engine.offset + layout.Engine.context.offset

@@ -137,7 +137,7 @@ class SimulatedProbe:
             return {}
         with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
             known = {card.uuid for card in cards.cards}
-            return {uuid: {use.pid: use.gpu_ns for use in cards.processes(uuid)} for uuid in uuids if uuid in known}
+            return {uuid: _times(cards, uuid) for uuid in uuids if uuid in known}
         return {}
 
     def let_out(self, stopped: Collection[int]) -> None:
@@ -336,3 +336,7 @@ def _watch_directory(path: Path | None) -> int:
     if descriptor < 0 or path is None or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0:
         raise OSError(ctypes.get_errno(), "cannot watch", str(path))
     return descriptor
+
+
+def _times(cards: SimulatedMachine, uuid: str) -> Mapping[int, int]:
+    return {use.pid: use.gpu_ns for use in cards.processes(uuid) if use.pid}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -53,10 +54,13 @@ class Scrape:
     seen: Seen
     now: float = 100.0
     dcgm: bool = True
+    findings: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(NodeMetrics(lambda: self.seen, lambda: self.now, dcgm=self.dcgm))
+        self._registry.register(
+            NodeMetrics(lambda: self.seen, lambda: self.now, dcgm=self.dcgm, findings=lambda: self.findings)
+        )
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()
@@ -140,7 +144,9 @@ NAMES = Path(__file__).parents[2] / "golden" / "metrics_names_node.txt"
 
 
 def test_the_names_are_a_contract() -> None:
-    families = text_string_to_metric_families(Scrape(look(share("one", {FIRST.uuid: USED}), whole("alone"))).text())
+    seen = look(share("one", {FIRST.uuid: USED}), whole("alone"))
+    scrape = Scrape(seen, findings={("team/one/main", "time"): 2})
+    families = text_string_to_metric_families(scrape.text())
     lines = {
         f"{sample.name} {family.type} {{{','.join(sorted(sample.labels))}}}"
         for family in families

@@ -127,3 +127,13 @@ def test_every_library_of_ours_is_known_for_looking_into_processes(tmp_path: Pat
     ours = {path.stat().st_ino for path in made.root.glob(f"*/{CUDA}")}
     assert ours
     assert ours <= driver_files.known_drivers(tmp_path)
+
+
+def test_the_hosts_driver_is_known_also_where_its_root_is_mounted_elsewhere(host: Path, tmp_path: Path) -> None:
+    """As for the agent of a Kubernetes node: its containers map the host's driver."""
+    root = tmp_path / "root"
+    (root / "usr").mkdir(parents=True)
+    host.rename(root / "usr/lib64")
+    driver = (root / "usr/lib64/libcuda.so.555.42").stat().st_ino
+    assert driver in driver_files.known_drivers(tmp_path, root)
+    assert driver not in driver_files.known_drivers(tmp_path)

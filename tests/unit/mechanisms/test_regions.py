@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,15 @@ def test_limits_read_back_as_they_were_written(tmp_path: Path) -> None:
     regions.write_limits(tmp_path / "limits", limits())
     assert regions.read_limits(tmp_path / "limits") == limits()
     assert (tmp_path / "limits").stat().st_size == ctypes.sizeof(CLimits)
+
+
+def test_names_longer_than_the_page_are_cut_in_whole_characters(tmp_path: Path) -> None:
+    """As a pod's and its container's are; the page is no other one for it."""
+    long = replace(limits(), allocation="a" * 100, job=62 * "j" + "ü/main", tenant="team")
+    regions.write_limits(tmp_path / "limits", long)
+    read = regions.read_limits(tmp_path / "limits")
+    assert (read.allocation, read.job) == ("a" * 63, "j" * 62)
+    assert read == regions.as_on_page(long) != long
 
 
 def test_a_reader_sees_the_old_page_or_the_new_one_in_the_same_file(tmp_path: Path) -> None:
