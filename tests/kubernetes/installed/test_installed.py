@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.settings import NAME as SETTINGS_NAME
+from gpupool.kubernetes.settings import SETTINGS
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
@@ -110,10 +112,14 @@ def values(cluster: Cluster, node: RealNode, books: Books, place: Path) -> Path:
 
 
 def helm(cluster: Cluster, *words: str) -> None:
+    done = type_helm(cluster, *words)
+    assert done.returncode == 0, done.stdout + done.stderr + seen(cluster.admin())
+
+
+def type_helm(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
     program = str(build(print, [HELM]) / "helm")
     command = (program, *words, "--namespace", SPACE, "--kubeconfig", str(cluster.kubeconfig))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * LIMIT_SECONDS)
-    assert done.returncode == 0, done.stdout + done.stderr + seen(cluster.admin())
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * LIMIT_SECONDS)
 
 
 def seen(admin: Api) -> str:
@@ -142,6 +148,27 @@ def until(admin: Api, path: str, holds: Callable[[Object], object]) -> Object:
 
 def create(admin: Api, name: str, limits: dict[str, str], command: tuple[str, ...], **spec: object) -> Object:
     return admin.create(PODS, pod(name, command=command, limits=limits, **spec))
+
+
+def refused_while_cards_are_busy(cluster: Cluster, admin: Api, wait: tuple[str, ...]) -> None:
+    """Helm uninstalls nothing while a pod has a card, and says which; no pod gets cards from then on."""
+    create(admin, "holds", SHARE, ("/bin/sleep", "600"))
+    until(admin, f"{PODS}/holds", lambda found: found["status"].get("phase") == "Running")
+    refused = type_helm(cluster, "uninstall", "gpupool", *wait)
+    told = refused.stdout + refused.stderr
+    assert (refused.returncode != 0, "job gpupool-uninstall failed" in told) == (True, True), told
+    reason = "GP-2008: 1 pods run on cards of the pool: default/holds"
+    (job,) = admin.get(f"/api/v1/namespaces/{SPACE}/pods?labelSelector=job-name%3Dgpupool-uninstall")["items"]
+    log = admin.text(f"/api/v1/namespaces/{SPACE}/pods/{job['metadata']['name']}/log")
+    assert reason in log
+    assert reason in told
+    assert admin.get(f"{SETTINGS}/{SETTINGS_NAME}")["spec"]["placing"] is False
+    create(admin, "later", SHARE, ("/bin/true",))
+    until(admin, f"{PODS}/later", lambda found: "placing: false" in json.dumps(found["status"].get("conditions")))
+    assert admin.get(f"{PODS}/holds")["status"]["phase"] == "Running"
+    for name in ("holds", "later"):
+        admin.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+        admin.until_gone(f"{PODS}/{name}")
 
 
 def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behind(
@@ -187,6 +214,7 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
 
     create(admin, "never", {GPUS: "1"}, ("/bin/true",), nodeSelector={"card": "of-another-kind"})
     assert admin.get(f"{PODS}/never")["spec"]["schedulingGates"]
+    refused_while_cards_are_busy(cluster, admin, wait)
     helm(cluster, "uninstall", "gpupool", *wait)
     assert not admin.get(f"{PODS}/never")["spec"].get("schedulingGates")
     for made in (*install.objects(), install.webhook()):
