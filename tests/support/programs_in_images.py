@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.cluster.images import Image
@@ -13,16 +14,18 @@ NEEDED_BY_DRIVERS = ("libdl.so.2", "libpthread.so.0")
 """The vendor's needs them, so every image with glibc for it has them; the program alone does not since glibc 2.34."""
 
 
-def image_of(source: Path, folder: Path, *, user: str = "") -> Image:
-    """An image with the program at `PLACE`, and what the loader needs where Debian has it."""
+def image_of(source: Path, folder: Path, *, user: str = "", options: Sequence[str] = ("-Wextra", "-Werror")) -> Image:
+    """An image with the program at `PLACE`, and what the loader needs where Debian has it.
+
+    `options` are the compiler's.
+    """
     program = folder / source.stem
     words: list[str | Path] = [
         "cc",
         "-std=gnu11",
         "-O2",
         "-Wall",
-        "-Wextra",
-        "-Werror",
+        *options,
         "-o",
         program,
         source,
