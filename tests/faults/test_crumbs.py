@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from gpupool.agent.pool_groups import remove_pool
 from gpupool.agent.starting import start_once
 from tests.faults.pool import FaultPool, Supervisor, kill, until
 from tests.support.supervised import Jobs, supervised_jobs
+
+#: Of this process: cgroups are the machine's, and another run of the tests may be on it.
+POOL = f"p-crumbs-{os.getpid()}"
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def pool(tmp_path: Path) -> Iterator[FaultPool]:
 
 @pytest.mark.root
 def test_cgroups_of_a_supervisor_killed_before_its_command_began_are_removed(jobs: Jobs) -> None:
-    groups = job_cgroups(detect(), "p-crumbs", "j-crumbs")
+    groups = job_cgroups(detect(), POOL, "j-crumbs")
     assert groups, "this machine has no cgroups to leave behind"
     job_dir = jobs.write("true", job_id="j-crumbs", cgroups=groups)
     for group in groups:
@@ -41,7 +45,7 @@ def test_cgroups_of_a_supervisor_killed_before_its_command_began_are_removed(job
         assert [group for group in groups if Path(group).exists()] == []
         orphans.remove_cgroups(job_dir)
     finally:
-        remove_pool(detect(), "p-crumbs")
+        remove_pool(detect(), POOL)
 
 
 def test_a_finished_job_without_its_description_has_nothing_to_reap(jobs: Jobs) -> None:
