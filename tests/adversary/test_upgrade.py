@@ -85,7 +85,11 @@ def test_pool_of_the_previous_release_is_taken_over_and_not_given_back(pool: Two
     pool.run("old", "submit", "--name", "train", "--tenant", "red", *share, "--", *command)
     pool.run("old", "submit", "--name", "sweep", "--array", "2", *share, "--", *command)
     pool.run("old", "submit", "--name", "big", "--gpu", "1", "--count", "2", "--", *command)
-    until(lambda: len(_commands(pool.state)) == 3, "three running jobs")
+    # One member ends, one runs and one waits when the new release reads them.
+    one_each = 'test "$GPUPOOL_ARRAY_INDEX" = 0 || exec sleep 600'
+    of_red = ("--tenant", "red", "--gpu", "0.6", "--memory", "2GiB")
+    pool.run("old", "submit", "--name", "mixed", "--array", "3", *of_red, "--", "sh", "-c", one_each)
+    until(lambda: len(_commands(pool.state)) == 4, "four running jobs")
     before = _commands(pool.state)
     known = {name: (job["id"], job["state"]) for name, job in pool.jobs("old").items()}
     pool.stop_server()
@@ -97,7 +101,13 @@ def test_pool_of_the_previous_release_is_taken_over_and_not_given_back(pool: Two
     assert json.loads(pool.run("new", "quota", "show", "red", "-o", "json"))["nominal_milli"] == 1000
     pool.run("new", "resize", "train", "--gpu", "0.2")
     pool.run("new", "stop", "sweep", "--grace", "0s")
-    until(lambda: len(_commands(pool.state)) == 1, "the end of the array")
+    until(lambda: len(_commands(pool.state)) == 2, "the end of the array")
+    pool.run("new", "stop", "mixed.1", "--grace", "0s")
+    until(lambda: pool.jobs("new")["mixed.2"]["state"] == "running", "the start of a member that waited")
+    mixed = json.loads(pool.run("new", "show", "mixed", "-o", "json"))
+    assert mixed["states"] == {"done": 1, "stopped": 1, "running": 1}
+    pool.run("new", "stop", "mixed", "--grace", "0s")
+    until(lambda: len(_commands(pool.state)) == 1, "the end of the other array")
     assert "closes:" in pool.run("new", "report")
     pool.stop_server()
 

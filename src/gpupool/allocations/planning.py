@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Request
 
 from gpupool.allocations.answering import service, while_connected
 from gpupool.allocations.service import Allocations
+from gpupool.allocations.user_turns import UserTurns
 from gpupool.base.errors import NotFound, Refused, Unavailable, UnknownModel, UnknownTenant
 from gpupool.base.units import MIB, format_gpu
 from gpupool.model.catalogue import CATALOGUE, find_model, nearest_model
@@ -29,9 +30,16 @@ from gpupool.simulation.whatif import Change, Forecast, Queue
 from gpupool.tenancy.access import require
 from gpupool.wire.planning import AddIn, ForecastOut, ForecastQueueOut, WhatIfIn, WhatIfOut
 
+#: A forecast holds each waiting job by itself, about 380 bytes each; in the queue an array of 1,000,000 is one row.
+MOST_WAITING = 2_000_000
+#: Cards.
+MOST_ADDED = 100_000
+
 router = APIRouter(tags=["planning"])
 _one = asyncio.Lock()
 """One at a time: it is all computing, and the pool itself has to go on."""
+_turns = UserTurns()
+"""A user who asks for many forecasts at once is one of those who wait for `_one`, and has one snapshot made."""
 
 
 @router.post("/whatif")
@@ -47,9 +55,10 @@ async def whatif(
 
 async def foretold(body: WhatIfIn, allocations: Allocations, caller: Principal) -> WhatIfOut:
     """The answer, computed in a process of its own, which ends with whoever waits for it."""
-    question = await asyncio.to_thread(_question, body, allocations, caller)
-    async with _one:
-        before, after = answered(await _computed(asked(question)))
+    async with _turns.turn_of(caller.user_id):
+        question = await asyncio.to_thread(_question, body, allocations, caller)
+        async with _one:
+            before, after = answered(await _computed(asked(question)))
     return WhatIfOut(before=_out(before, caller), after=_out(after, caller))
 
 
@@ -78,6 +87,7 @@ async def _computed(question: bytes) -> bytes:
 
 def checked(body: WhatIfIn, snapshot: Snapshot, caller: Principal) -> Change:
     """The change, if this pool can have it. Raises UnknownModel, UnknownPolicy, NotFound, UnknownTenant, Refused."""
+    _check_size(body, snapshot)
     if body.policy is not None:
         named(body.policy)
     nodes = snapshot.cards.nodes
@@ -88,6 +98,18 @@ def checked(body: WhatIfIn, snapshot: Snapshot, caller: Principal) -> Change:
         raise Refused(f"without its {len(nodes)} nodes the pool has no card left", hint="leave one, or --add others")
     _check_quotas(body.nominal_milli, snapshot, caller)
     return Change(tuple(_nodes(body, nodes)), tuple(body.remove), body.policy, dict(body.nominal_milli))
+
+
+def _check_size(body: WhatIfIn, snapshot: Snapshot) -> None:
+    added = sum(add.nodes * add.cards for add in body.add)
+    if added > MOST_ADDED:
+        raise Refused(f"{added} cards are added, and a forecast adds {MOST_ADDED} at most", hint="add fewer")
+    waiting = sum(entry.count for entry in snapshot.waiting)
+    if waiting > MOST_WAITING:
+        raise Refused(
+            f"{waiting} jobs wait, and a forecast looks at {MOST_WAITING} at most",
+            hint="ask again when fewer wait; gpupool queue tells what waits now",
+        )
 
 
 def _nodes(body: WhatIfIn, taken: tuple[str, ...]) -> Iterator[Node]:

@@ -21,6 +21,9 @@ from gpupool.simulation.whatif import Change, Forecast, forecast
 
 MOST_SECONDS = 240
 NICE = 10
+OOM_SCORE = Path("/proc/self/oom_score_adj")
+FIRST_TO_GO = "1000"
+"""proc(5): the kernel ends this process before any other when memory runs out."""
 COMMAND = (sys.executable, "-m", "gpupool.simulation.aside")
 
 
@@ -47,6 +50,7 @@ def answered(said: bytes) -> Sequence[Forecast]:
 
 
 def main() -> None:
+    OOM_SCORE.write_text(FIRST_TO_GO)
     os.nice(NICE)
     signal.alarm(MOST_SECONDS)
     question: Question = pickle.load(sys.stdin.buffer)

@@ -17,6 +17,7 @@ from gpupool.allocations.planning import foretold
 from gpupool.allocations.service import Allocations
 from gpupool.base.errors import NotFound, Refused, Unavailable, UnknownModel, UnknownPolicy, UnknownTenant
 from gpupool.model.tenant import Principal
+from gpupool.simulation.aside import Question
 from gpupool.store.tables import events
 from gpupool.wire.planning import WhatIfIn, WhatIfOut
 from tests.support.house import House
@@ -126,6 +127,46 @@ async def foretelling(house: House) -> AsyncIterator[tuple[asyncio.Task[WhatIfOu
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+def test_a_forecast_of_more_than_it_can_hold_is_refused_with_the_numbers(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full(house)
+    with pytest.raises(Refused, match="128000 cards are added, and a forecast adds 100000 at most"):
+        ask(house, add=[{"model": "H200", "cards": 128, "nodes": 1000}])
+    for name in ("x", "y", "z"):
+        house.submit(1000, None, name=name, array=1_000_000)
+    with pytest.raises(Refused, match=r"300000\d jobs wait, and a forecast looks at 2000000 at most") as refused:
+        ask(house)
+    assert "gpupool queue" in refused.value.hint
+    assert house.job("c").state == "pending"
+
+
+def test_a_user_who_asks_for_many_forecasts_has_one_question_made_at_a_time(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = house.member("bob", "default")
+    askers = list[Principal]()
+    question = planning._question
+
+    def noted(body: WhatIfIn, allocations: Allocations, caller: Principal) -> Question:
+        askers.append(caller)
+        return question(body, allocations, caller)
+
+    async def asked_at_once() -> None:
+        async with foretelling(house):
+            monkeypatch.setattr(planning, "_question", noted)
+            admins = [asyncio.create_task(foretold(WhatIfIn(), house.allocations, house.admin)) for _ in range(8)]
+            others = asyncio.create_task(foretold(WhatIfIn(), house.allocations, bob))
+            while bob not in askers:
+                await asyncio.sleep(0.001)
+            for task in (*admins, others):
+                task.cancel()
+            await asyncio.gather(*admins, others, return_exceptions=True)
+
+    asyncio.run(asked_at_once())
+    assert askers == [bob], "the admin's first forecast is still being computed"
 
 
 def test_jobs_are_placed_while_a_forecast_is_computed(house: House) -> None:

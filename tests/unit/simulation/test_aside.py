@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from pathlib import Path
 
 from gpupool.simulation.aside import COMMAND, NICE, Question, answered, asked
 from gpupool.simulation.trace import NS
@@ -18,6 +19,7 @@ def test_the_answer_is_the_same_and_the_process_gives_way_before_it_begins() -> 
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         while os.getpriority(os.PRIO_PROCESS, process.pid) < NICE and process.poll() is None:
             time.sleep(0.01)  # it waits for the question once it has
+        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "1000\n", "it goes first where memory ends"
         said, _ = process.communicate(asked(Question(before, changes, 0, 3600 * NS)))
     assert answered(said) == [forecast(before, change, 0, 3600 * NS) for change in changes]
     assert process.returncode == 0
