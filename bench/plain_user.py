@@ -11,6 +11,7 @@ import json
 import os
 import random
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -107,6 +108,22 @@ def questions(me: Account) -> int:
     return me.ask("GET", me.chance.choice(("jobs/last/explain", "queue?limit=1000", "jobs?limit=1000", "quotas")))[0]
 
 
+def crowds(me: Account) -> int:
+    """Thirty requests at once for what is longest to answer; the commonest status."""
+    seen = Counter[int]()
+
+    def ask() -> None:
+        one = Account(me.path, random.Random(threading.get_ident()))
+        seen[one.ask("GET", one.chance.choice(("queue?limit=1000", "jobs?limit=1000", "jobs/last/explain")))[0]] += 1
+
+    crowd = [threading.Thread(target=ask) for _ in range(30)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+    return seen.most_common(1)[0][0]
+
+
 def large_bodies(me: Account) -> int:
     body = job()
     body["launch"]["env"] |= {f"NOISE{n}": "x" * 120_000 for n in range(30)}
@@ -124,7 +141,7 @@ def tokens(me: Account) -> int:
 
 
 ATTACKS: tuple[Callable[[Account], int], ...] = (
-    huge_arrays, submissions, gangs, watches, stops, questions, large_bodies, nonsense, tokens,
+    huge_arrays, submissions, crowds, gangs, watches, stops, questions, large_bodies, nonsense, tokens,
 )  # fmt: skip
 
 

@@ -338,6 +338,7 @@ def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(
 @pytest.mark.parametrize("columns", [60, 80])
 def test_tables_fit_a_narrow_terminal(pool: RealPool, columns: int) -> None:
     pool.environ["NO_COLOR"] = "1"
+    pool.environ.pop("COLUMNS", None)  # a test worker has it, and it goes before the terminal's own width
     pool.do("tenant", "create", "nlp")
     pool.do("quota", "set", "nlp", "--gpus", "1")
     for words, last in ((["gpus"], b"adopted"), (["quota"], b"nlp"), (["ps", "--all"], b"no jobs")):

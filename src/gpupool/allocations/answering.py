@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from gpupool.allocations.service import Allocations
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require
+from gpupool.tenancy.turns import waiting_aside
 
 T = TypeVar("T")
 MAX_WAIT = 60.0
@@ -42,7 +43,11 @@ async def until(
         while True:
             found = await run_in_threadpool(read)
             left = deadline - time.monotonic()
-            if done(found) or left <= 0 or not await ticket.wait(left):
+            if done(found) or left <= 0:
+                return found
+            async with waiting_aside(request):
+                has_news = await ticket.wait(left)
+            if not has_news:
                 return found
 
 

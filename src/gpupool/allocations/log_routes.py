@@ -16,6 +16,7 @@ from gpupool.allocations.answering import Reader, Service, Wait
 from gpupool.allocations.arrays.references import topic_of
 from gpupool.base.errors import NotFound
 from gpupool.model.job import ENDED
+from gpupool.tenancy.turns import waiting_aside
 from gpupool.wire.jobs import JobOut, LogOut
 
 router = APIRouter(tags=["jobs"])
@@ -61,7 +62,8 @@ async def logs(
             return _log_out(now, chunk, offset, limit)
         with request.app.state.store.hub.ticket(topic_of(now.id)) as ticket:
             if (await run_in_threadpool(allocations.job_with_output, now.id, caller)).generation == now.generation:
-                await _first(source.changed(now.id, left), ticket.wait(left))
+                async with waiting_aside(request):
+                    await _first(source.changed(now.id, left), ticket.wait(left))
 
 
 async def _first(*waits: Awaitable[Any]) -> None:

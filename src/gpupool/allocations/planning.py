@@ -28,6 +28,7 @@ from gpupool.simulation.aside import COMMAND, MOST_SECONDS, Question, answered, 
 from gpupool.simulation.trace import NS, Node
 from gpupool.simulation.whatif import Change, Forecast, Queue
 from gpupool.tenancy.access import require
+from gpupool.tenancy.turns import waiting_aside
 from gpupool.wire.planning import AddIn, ForecastOut, ForecastQueueOut, WhatIfIn, WhatIfOut
 
 #: A forecast holds each waiting job by itself, about 380 bytes each; in the queue an array of 1,000,000 is one row.
@@ -50,7 +51,8 @@ async def whatif(
     caller: Annotated[Principal, Depends(require(Permission.READ))],
 ) -> WhatIfOut:
     """What the queue would come to with other nodes, another policy or other quotas. Changes nothing."""
-    return await while_connected(request, foretold(body, allocations, caller))
+    async with waiting_aside(request):  # a process of its own computes it
+        return await while_connected(request, foretold(body, allocations, caller))
 
 
 async def foretold(body: WhatIfIn, allocations: Allocations, caller: Principal) -> WhatIfOut:

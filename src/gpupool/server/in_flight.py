@@ -1,21 +1,30 @@
-"""The layer that bounds how many requests of one user are under way at the same time.
+"""The layer that bounds how many requests of one user are under way, and how many are worked on, at the same time.
 
 Connections are bounded by where they come from (`connections`); a credential that is used from many addresses, or a
 proxy through which many come, is bounded here, by user. The pool's owner and root over the Unix socket, and agents,
 are not: they are what ends the others' excess.
+
+Plain routes run in threads that all users share. A user's requests beyond `AT_ONCE` wait in the event loop, in the
+order of asking, until the answer to an earlier one begins.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
+from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool.base.errors import TooManyRequests
 from gpupool.model.tenant import Principal, Role
 from gpupool.server.connections import PER_SOURCE, RETRY_SECONDS
 from gpupool.tenancy.access import PRINCIPAL_KEY, scope_peer
+from gpupool.tenancy.turns import TURN_KEY, Turn
+
+#: Of one user, of the 40 threads. 240 requests at once for long lists made another user's wait for 60 s and more.
+AT_ONCE: Final = 4
 
 
 class InFlight:
@@ -24,6 +33,7 @@ class InFlight:
     def __init__(self, app: ASGIApp, most: int = PER_SOURCE) -> None:
         self._app, self._most = app, most
         self._by_user: Counter[int] = Counter()
+        self._turns: dict[int, asyncio.Semaphore] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = scope.get(PRINCIPAL_KEY)
@@ -34,12 +44,16 @@ class InFlight:
         if self._by_user[user] >= self._most:
             raise self._refusal(principal)
         self._by_user[user] += 1
+        turn = Turn(self._turns.setdefault(user, asyncio.Semaphore(AT_ONCE)))
+        scope[TURN_KEY] = turn
         try:
-            await self._app(scope, receive, send)
+            await turn.take()
+            await self._app(scope, receive, _giving_back(turn, send))
         finally:
+            turn.give_back()
             self._by_user[user] -= 1
             if not self._by_user[user]:
-                del self._by_user[user]
+                del self._by_user[user], self._turns[user]
 
     def _refusal(self, principal: Principal) -> TooManyRequests:
         count = self._by_user[principal.user_id]
@@ -50,6 +64,16 @@ class InFlight:
             most=self._most,
             retry_after_seconds=RETRY_SECONDS,
         )
+
+
+def _giving_back(turn: Turn, send: Send) -> Send:
+    """Ends the turn with the first message of the answer: what follows is a client's reading, or a stream."""
+
+    async def answer(message: Message) -> None:
+        turn.give_back()
+        await send(message)
+
+    return answer
 
 
 def _is_free(principal: Principal, scope: Scope) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -312,9 +311,9 @@ def test_by_tls_an_answer_that_ends_with_its_connection_is_read(pair: Pair, rude
     run(check())
 
 
-def test_by_tls_a_server_that_nobody_knows_is_refused(pair: Pair, tmp_path: Path) -> None:
+def test_by_tls_an_unknown_server_is_refused(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> None:
     async def check() -> None:
-        stranger = Authority(Directory(tmp_path))
+        stranger = Authority(Directory(tmp_path_factory.mktemp("other")))
         assert stranger.root
         other = stranger.issue("server", "server", names=("127.0.0.1",))
         async with Peer(answers).lines(pair=Pair(other.certificate, other.key)) as lines:
