@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import sqlalchemy as sa
 
@@ -20,11 +21,16 @@ from gpupool.base.errors import DiskFull
 from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
+from gpupool.store import replay
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.fleet import JobSample, ReportsIn, ReportsOut, WorkPage
+from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, ReportsOut, WorkPage
 
 logger = logging.getLogger(__name__)
+
+REPORTS_AT_ONCE = 100
+"""Reports that one transaction takes in: 100 ends of members of a gang take 42 to 49 ms of a
+processor, 1,000 took 330 to 357."""
 
 
 class Agents:
@@ -52,12 +58,16 @@ class Agents:
         return WorkPage(cursor=cursor, work=work, live=live)
 
     def reports(self, node: str, body: ReportsIn) -> ReportsOut:
-        """Take in what a node tells. Idempotent: telling it twice changes nothing."""
+        """Take in what a node tells, part by part. Idempotent: telling it twice changes nothing.
+
+        An agent that gets no answer tells all of it again, so that a failure between two parts loses nothing. Nothing
+        has to stay whole: an agent may as well tell each report by itself.
+        """
         self._fleet.seen(node)
         agent = self._fleet.agent_of(node)
         # Samples first: the last one of a job comes with the report of its end, which closes its books.
         self._metering.note(*self._of_agent(agent, body.jobs))
-        stale = self._take(agent, body) if body.reports else []
+        stale = self._take_all(agent, body.reports)
         if body.ready:
             self._fleet.mark_ready(node)
         if body.devices:
@@ -94,9 +104,19 @@ class Agents:
         }
         return [sample for sample in samples if sample.job in known], counted
 
-    def _take(self, agent: str, body: ReportsIn) -> list[str]:
+    def _take_all(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
+        """Take in reports part by part; a key of the request is recorded with the last part."""
+        stale = list[str]()
+        for first in range(0, len(reports), REPORTS_AT_ONCE):
+            end = first + REPORTS_AT_ONCE
+            with replay.aside() if end < len(reports) else nullcontext():
+                stale += self._take(agent, reports[first:end])
+        return stale
+
+    def _take(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
+        """Take in a part of what a node tells, with all that follows from it; those of the reports that are stale."""
         with self._store.write(freeing=True) as write:
-            told = progress.take(write, self._metering, self._fleet, agent, body.reports, self._mirror.seconds)
+            told = progress.take(write, self._metering, self._fleet, agent, reports, self._mirror.seconds)
             write.note(lambda: self._note(told))
         for gang in told.unsettled:
             self._gangs.stop_members(gang)

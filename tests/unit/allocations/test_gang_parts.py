@@ -11,10 +11,11 @@ import sqlalchemy as sa
 
 from gpupool.allocations.tables import claims, gangs, jobs
 from gpupool.base.errors import NameTaken, StoreBusy, WrongState
-from gpupool.store import replay
 from gpupool.store.tables import events, idempotency
 from gpupool.wire.jobs import GroupIn, RoleIn
 from tests.support.house import House
+from tests.support.keyed import with_a_key
+from tests.support.killed import killed_at
 from tests.support.written_rows import written_rows
 
 PART = 5
@@ -26,32 +27,6 @@ ROWS_BESIDE = 8
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("together", "gang_parts"):
         monkeypatch.setattr(f"gpupool.allocations.{module}.MEMBERS_AT_ONCE", PART)
-
-
-class Killed(BaseException):
-    """The server's end."""
-
-
-@contextmanager
-def killed_at(house: House, number: int) -> Iterator[list[int]]:
-    """The process dies at that step of its writes, and nothing is written any more; the steps it had."""
-    seen = list[int]()
-
-    def look(_step: str, _subjects: object) -> None:
-        seen.append(number)
-        if len(seen) >= number:
-            raise Killed
-
-    house.store._fault = look
-    try:
-        yield seen
-    except Killed:
-        house.store._fault = lambda _step, _subjects: None
-        house.restart()
-        house.allocations.unsettled.settle()
-        house.allocations.placer.load()
-    finally:
-        house.store._fault = lambda _step, _subjects: None
 
 
 def submit(house: House, members: int = 23, **options: object) -> None:
@@ -73,16 +48,6 @@ def states(house: House) -> dict[str, int]:
 def counted(house: House, *tables: sa.Table) -> list[int]:
     with house.store.read() as connection:
         return [connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in tables]
-
-
-@contextmanager
-def with_a_key(house: House) -> Iterator[None]:
-    """A request with an Idempotency-Key."""
-    token = replay.current.set(replay.Ask(house.admin.user_id, "key", "0" * 64))
-    try:
-        yield
-    finally:
-        replay.current.reset(token)
 
 
 def test_a_gang_is_written_in_transactions_of_a_bounded_size(house: House) -> None:
