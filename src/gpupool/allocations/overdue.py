@@ -25,7 +25,12 @@ Row = sa.Row[Any]
 
 #: Seconds between two looks for overdue jobs, and between two requests for an end that is overdue.
 LOOK_SECONDS: Final = 60.0
+#: Ends that one transaction asks for again: it writes two rows for each.
+ASKED_AT_ONCE: Final = 250
 _NS: Final = 10**9
+
+Stop = Callable[[Sequence[int], str, int], None]
+"""Asks for the end of jobs with a reason and a grace in seconds, in transactions of a bounded size."""
 
 _UNFINISHED = (
     sa.select(
@@ -58,8 +63,9 @@ _UNFINISHED = (
 class Overdue:
     """Thread-safe. When an end was asked for is kept in memory: a server that starts counts anew."""
 
-    def __init__(self, store: Store, now_ns: Callable[[], int] | None = None) -> None:
-        self._store, self._now_ns = store, now_ns or store.clock.now_ns
+    def __init__(self, store: Store, stop: Stop, now_ns: Callable[[], int] | None = None) -> None:
+        self._store, self._stop = store, stop
+        self._now_ns = now_ns or store.clock.now_ns
         self._lock = threading.Lock()
         self._ending: dict[str, int] = {}
         """By allocation: since when it is known to end."""
@@ -77,20 +83,21 @@ class Overdue:
         return well("all make progress")
 
     def resolve(self) -> None:
-        """Stop what does not start, and ask again for ends that are not told. Idempotent; one short transaction."""
+        """Stop what does not start, and ask again for ends that are not told. Idempotent; in short transactions."""
         late, _ = self._find()
-        if not late:
-            return
-        starting = [row for row in late if row.state != AllocationState.RELEASING]
+        starting = [row.job_id for row in late if row.state != AllocationState.RELEASING]
+        if starting:
+            self._stop(starting, together.OVERDUE, 0)
         ending = [row for row in late if row.state == AllocationState.RELEASING]
+        for first in range(0, len(ending), ASKED_AT_ONCE):
+            self._ask_again(ending[first : first + ASKED_AT_ONCE])
+
+    def _ask_again(self, ending: Sequence[Row]) -> None:
+        fresh = [row.job for row in ending if row.allocation not in self._told]
         with self._store.write() as write:
-            asked = together.stop_working(write, together.whole_gangs(write, _jobs(starting)), "overdue", 0)
-            together.told("job.overdue", write, asked, {"state": "starting", "seconds": START_SECONDS})
-            if ending:
-                mine = allocations.c.id.in_([row.id for row in ending])
-                write.execute(allocations.update().where(mine).values(work_seq=write.touch_ledger()))
-                write.announce(*(("node", row.agent) for row in ending))
-            fresh = [row.job for row in ending if row.allocation not in self._told]
+            mine = allocations.c.id.in_([row.id for row in ending])
+            write.execute(allocations.update().where(mine).values(work_seq=write.touch_ledger()))
+            write.announce(*(("node", row.agent) for row in ending))
             together.told("job.overdue", write, fresh, {"state": "ending", "seconds": END_SECONDS})
         with self._lock:
             self._told |= {row.allocation for row in ending}
@@ -127,7 +134,3 @@ def _patience(row: Row) -> int:
     if row.state == AllocationState.RELEASING:
         return END_SECONDS + (10 if row.stop_grace_s is None else int(row.stop_grace_s))
     return START_SECONDS
-
-
-def _jobs(rows: Sequence[Row]) -> list[int]:
-    return [row.job_id for row in rows]

@@ -24,6 +24,7 @@ from gpupool.fleet.service import Fleet
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import Metering
 from gpupool.model.allocation import AllocationState
+from gpupool.model.deadlines import START_SECONDS
 from gpupool.model.job import ENDED, JobState, may
 from gpupool.store.database import Write
 from gpupool.wire.fleet import ReportIn
@@ -321,5 +322,7 @@ def stop_these(write: Write, ids: Sequence[int], why: str, grace_s: int | None) 
     rows = write.execute(query).all()
     gone = together.stop_waiting(write, [row.id for row in rows if row.state == JobState.PENDING], why)
     asked = together.stop_working(write, [row.id for row in rows if row.state != JobState.PENDING], why, grace_s)
+    if why == together.OVERDUE:
+        together.told("job.overdue", write, asked, {"state": "starting", "seconds": START_SECONDS})
     write.announce(*(("job", row.public_id) for row in rows))
     return gone, asked

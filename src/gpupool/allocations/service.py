@@ -81,13 +81,13 @@ class Allocations:
         self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
         self.leases = Leases(self._lease_ended)
-        self.overdue = Overdue(store)
         self.unsettled = UnsettledGangs(store, self.mirror)
         self.agents = Agents(store, fleet, metering, self.mirror, self.leases, self.unsettled)
         self.event_feed = EventFeed(store)
         gate = PendingGate(self.mirror, pending_limits)
         self._arrivals = Arrivals(store, tenancy, self.placer, self.unsettled, gate)
         self._stopping = Stopping(store, self.mirror, self.leases, self.unsettled, self.placer.planner.why)
+        self.overdue = Overdue(store, self._stopping.stop_jobs)
 
     def start(self) -> None:
         """Settle what a server that was killed left, read what waits, lease attached jobs anew, begin to place."""

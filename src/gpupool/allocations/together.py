@@ -18,6 +18,7 @@ from gpupool.allocations.arrays.ending import count_ended
 from gpupool.allocations.tables import IS_LIVE, allocations, gangs, jobs, launches
 from gpupool.fleet.tables import nodes
 from gpupool.model.allocation import AllocationState
+from gpupool.model.deadlines import START_SECONDS
 from gpupool.model.job import ENDED, JobState
 from gpupool.scheduling.snapshot import Eviction
 from gpupool.store.database import Write
@@ -26,10 +27,12 @@ from gpupool.tenancy.tables import tenants
 
 Row = sa.Row[Any]
 
+OVERDUE = "overdue"
+
 STOP_REASONS = {
     "user": "stopped by its user",
     "admin": "stopped by an administrator",
-    "overdue": "its node did not start it within 600 s",
+    OVERDUE: f"its node did not start it within {START_SECONDS} s",
     "lease": "its client went away and did not come back in time",
     "down": "stopped with the pool",
     "gang": "its gang ended with another member",

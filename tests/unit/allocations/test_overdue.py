@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from gpupool.allocations.overdue import Overdue
@@ -9,9 +11,15 @@ from gpupool.model import allocation, deadlines, job
 from gpupool.model.deadlines import END_SECONDS, SAID_SECONDS, START_SECONDS
 from gpupool.store.tables import events
 from gpupool.wire.fleet import WorkOut
+from gpupool.wire.jobs import GroupIn, RoleIn
 from tests.support.house import House
+from tests.support.killed import killed_at
+from tests.support.written_rows import written_rows
 
 S = 10**9
+PART = 5
+ROWS_A_JOB = 6
+ROWS_BESIDE = 8
 
 
 class Later:
@@ -36,7 +44,7 @@ def later(house: House) -> Later:
 @pytest.fixture
 def overdue(house: House, later: Later) -> Overdue:
     house.fleet.mark_ready("node-1")
-    return Overdue(house.store, later)
+    return Overdue(house.store, house.allocations._stopping.stop_jobs, later)
 
 
 def wanted(house: House) -> list[WorkOut]:
@@ -110,3 +118,56 @@ def test_a_silent_node_has_another_finding(house: House, later: Later, overdue: 
     overdue.resolve()
     assert overdue.check().state == "ok"
     assert wanted(house) == []
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = ("together.MEMBERS", "gang_parts.MEMBERS", "stopping.JOBS", "overdue.ASKED")
+    for name in parts:
+        monkeypatch.setattr(f"gpupool.allocations.{name}_AT_ONCE", PART)
+
+
+def many(house: House, large: int = 7, single: int = 6) -> None:
+    """A large gang, a small one and single jobs, all of which hold cards."""
+    for name, members in (("large", large), ("small", 3)):
+        house.submit(1, None, name=name, gang=GroupIn(name="all", parts=[RoleIn(name="worker", count=members)]))
+    for number in range(single):
+        house.submit(1, None, name=f"single-{number}")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_overdue_is_resolved_in_transactions_of_a_bounded_size(
+    house: House, later: Later, overdue: Overdue
+) -> None:
+    many(house, large=12, single=11)
+    later.forward(START_SECONDS + 1)
+    with written_rows(house.store.engine) as written:
+        overdue.resolve()
+        assert len(wanted(house)) == len(told(house)) == 26
+        assert overdue.check().state == "ok"
+        later.forward(END_SECONDS + 11)
+        overdue.resolve()
+    assert max(written) <= PART * ROWS_A_JOB + ROWS_BESIDE
+    assert len(told(house)) == 52
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_server_killed_while_it_stops_what_is_overdue_leaves_the_rest_to_the_next(house: House, later: Later) -> None:
+    house.fleet.mark_ready("node-1")
+    for number in count(1):
+        many(house)
+        began = len(told(house))
+        overdue = Overdue(house.store, house.allocations._stopping.stop_jobs, later)
+        later.forward(START_SECONDS + 1)
+        with killed_at(house, number) as seen:
+            overdue.resolve()
+        following = Overdue(house.store, house.allocations._stopping.stop_jobs, later)
+        later.forward(START_SECONDS + 1)
+        following.resolve()
+        # What the first one stopped is asked for no more by the next: to that, its end has just begun.
+        assert len(wanted(house)) == len(told(house)) - began == 16
+        for item in wanted(house):
+            house.report(item, "not_started")
+        if len(seen) < number:
+            break
+    assert number > 10
