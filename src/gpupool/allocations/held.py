@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,14 +104,23 @@ class Held:
         )
 
 
-def held_of(row: Any, taken: tuple[Seat, ...], granted_ns: int, numa: tuple[NumaPart, ...]) -> Held:
-    """From a row with the claim's columns, and job, tenant and gang by name."""
+def shapes_by_claim(rows: Iterable[Any]) -> dict[int, Shape]:
+    """Of rows with the claim's columns. Made once for all jobs of a claim: a gang has as many claims as roles."""
+    found = dict[int, Shape]()
+    for row in rows:
+        if row.id not in found:
+            found[row.id] = shape_of(row)
+    return found
+
+
+def held_of(row: Any, shape: Shape, taken: tuple[Seat, ...], granted_ns: int, numa: tuple[NumaPart, ...]) -> Held:
+    """From a row with the claim's columns, and job, tenant and gang by name; `shape` is the claim's."""
     return Held(
         row.job,
         row.tenant,
         row.priority,
         taken,
-        shape_of(row),
+        shape,
         granted_ns,
         row.max_seconds,
         row.preemptible,
@@ -135,7 +144,8 @@ def read_held(connection: sa.Connection, only: Collection[str] | None = None) ->
     found: dict[int, list[Seat]] = defaultdict(list)
     for seat in connection.execute(taken):
         found[seat.allocation_id].append(Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes, piece_of(seat)))
+    rows = connection.execute(query).all()
+    shapes = shapes_by_claim(rows)
     return [
-        held_of(row, tuple(found[row.allocation]), row.granted_ns, parts_of(row.numa))
-        for row in connection.execute(query)
+        held_of(row, shapes[row.id], tuple(found[row.allocation]), row.granted_ns, parts_of(row.numa)) for row in rows
     ]

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays.members import make_members, with_members
 from gpupool.allocations.cards import card_notes, free_cards, read_cards_by_id, take_cards, uncut
-from gpupool.allocations.held import held_of, read_held
+from gpupool.allocations.held import Held, held_of, read_held, shapes_by_claim
 from gpupool.allocations.hosts import free_hosts, take_hosts
 from gpupool.allocations.notes import Granted
 from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
@@ -123,10 +123,20 @@ def grant(write: Write, metering: Metering, placements: Sequence[Placement]) -> 
     _insert_seats(write, metering, zip(made, valid, strict=True), pending, cards)
     write.announce(*(("node", card.agent) for card in cards.values()))
     _start_jobs(write, valid, pending)
-    held = tuple(held_of(pending[one.job], one.seats, write.now_ns, one.numa) for one in valid)
+    held = _held(write, valid, pending)
     names = tuple(placement.job for placement in valid)
     granted = Granted(names, card_notes(cards.values()), hold(write, by_tenant), hosts, held, made=tuple(members))
     return granted, gone
+
+
+def _held(write: Write, placements: Sequence[Placement], pending: Mapping[str, Row]) -> tuple[Held, ...]:
+    """What is held from now on, for the mirror."""
+    shapes = shapes_by_claim(pending.values())
+    rows = [pending[placement.job] for placement in placements]
+    return tuple(
+        held_of(row, shapes[row.claim_id], placement.seats, write.now_ns, placement.numa)
+        for row, placement in zip(rows, placements, strict=True)
+    )
 
 
 def _pending(write: Write, wanted: Sequence[str]) -> dict[str, Row]:

@@ -60,8 +60,8 @@ def connect(url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group"
     return engine
 
 
-def _compact_json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+# Made once: json.dumps makes one for each call with separators, and a transaction writes thousands of values.
+_compact_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpupool.allocations.gangs import Meeting
+from gpupool.allocations.gangs import Meeting, shape_of
+from gpupool.model.claim import Shape
 from gpupool.wire.fleet import ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import GroupIn, RoleIn
 from tests.support.database_steps import database_steps
@@ -84,3 +86,38 @@ def test_a_member_that_is_to_stop_is_not_told_of_the_others(house: House) -> Non
     house.submit(1, None, name="train", gang=GroupIn(name="all", parts=[RoleIn(name="worker", count=3)]))
     house.allocations.stop("train", house.admin, 0)
     assert [(one.want, "GPUPOOL_GANG_HOSTS" in one.env) for one in house.work()] == [("stop", False)] * 3
+
+
+def test_the_shape_of_a_role_is_made_once_for_all_members_that_are_placed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placement made it 2,000 times, and hashed each one anew, while every other write waited."""
+    made = list[int]()
+
+    def counted(row: Any) -> Shape:
+        made.append(row.id)
+        return shape_of(row)
+
+    monkeypatch.setattr("gpupool.allocations.held.shape_of", counted)
+    parts = [RoleIn(name="head", count=1), RoleIn(name="worker", count=FEW)]
+    house.submit(1, None, name="train", gang=GroupIn(name="all", parts=parts))
+    assert len(house.work()) == 1 + FEW
+    assert len(made) == len(set(made)) == 2
+    made.clear()
+    house.restart()
+    assert len(made) == len(set(made)) == 2
+
+
+def test_values_of_a_transaction_are_written_as_json_by_one_encoder(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = Counter[str]()
+    begin = json.JSONEncoder.__init__
+
+    def counted(encoder: json.JSONEncoder, *args: Any, **options: Any) -> None:
+        encoders["made"] += 1
+        begin(encoder, *args, **options)
+
+    monkeypatch.setattr(json.JSONEncoder, "__init__", counted)
+    house.submit(1, None, name="train", gang=GroupIn(name="all", parts=[RoleIn(name="worker", count=FEW)]))
+    assert encoders["made"] < FEW
