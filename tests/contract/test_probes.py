@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from gpupool.model.device import DeviceUsage, Health
 from gpupool.model.topology import LinkKind
-from gpupool.probes.contract import Probe
+from gpupool.probes.contract import Probe, TimesEnded
 from gpupool.probes.simulated import SimulatedProbe, parse_sim, preset_names
 
 SOURCE = Path(__file__).parents[1] / "unit/probes/fake_nvml.c"
@@ -75,6 +76,18 @@ def it_observes_what_is_asked_and_nothing_else(probe: Probe) -> None:
     assert probe.observe([]) == {}
 
 
+def it_tells_of_ended_processes_that_were_asked_for_or_why_not(probe: Probe) -> None:
+    assert isinstance(probe, TimesEnded)
+    uuid = probe.scan().devices[0].uuid
+    asked = (4001, os.getpid())
+    told = probe.ended_times([uuid, "GPU-of-another-host"], asked)
+    assert list(told) in ([uuid], [uuid, "GPU-of-another-host"])
+    for times in told.values():
+        assert bool(times.processes) <= (not times.reason)
+        assert all(one.pid in asked and one.gpu_ns >= 0 for one in times.processes)
+        assert all(one.start_ns < time.clock_gettime_ns(time.CLOCK_BOOTTIME) for one in times.processes)
+
+
 def its_health_agrees_with_its_scan(probe: Probe) -> None:
     told = probe.health()
     assert {d.uuid: (d.health, d.health_reason) for d in probe.scan().devices} == told
@@ -112,6 +125,7 @@ RULES: tuple[Callable[[Probe], None], ...] = (
     its_places_lie_within_the_card,
     scanning_twice_gives_the_same,
     it_observes_what_is_asked_and_nothing_else,
+    it_tells_of_ended_processes_that_were_asked_for_or_why_not,
     its_health_agrees_with_its_scan,
     waiting_ends_when_its_time_is_up,
     closing_twice_is_closing_once,

@@ -21,6 +21,7 @@
 #define SIM_CARDS ENGINE_CARDS
 #define SIM_PROCESSES 1024u
 #define SIM_FAULTS 64u /* remembered */
+#define SIM_ENDED 48u  /* contexts that ended, remembered */
 #define SIM_NO_CARD UINT32_MAX
 
 enum sim_clock { SIM_CLOCK_REAL = 0, SIM_CLOCK_VIRTUAL = 1 };
@@ -74,6 +75,14 @@ struct sim_fault {
     uint32_t count; /* of ECC errors */
 };
 
+/* A context that ended and had time of its card, as NVML's accounting mode keeps it. Context n lies at n % SIM_ENDED; written
+   under the lock, `ended` of the header is published last. */
+struct sim_ended {
+    uint64_t owner, pid_namespace; /* as in struct sim_process */
+    uint64_t gpu_ns;
+    uint32_t card, unused;
+};
+
 enum sim_fault_kind { SIM_FAULT_XID = 1, SIM_FAULT_ECC_CORRECTED = 2, SIM_FAULT_ECC_UNCORRECTED = 3, SIM_FAULT_LOST = 4,
                       SIM_FAULT_HEALED = 5 };
 
@@ -116,7 +125,9 @@ struct sim_header {
     _Atomic uint64_t unsupported; /* calls of symbols without behaviour, all processes, all libraries */
     uint64_t unused[2];
     struct sim_fault fault[SIM_FAULTS];
-    uint8_t rest[4096 - 240 - 32 * SIM_FAULTS];
+    _Atomic uint64_t ended; /* published */
+    struct sim_ended ended_context[SIM_ENDED];
+    uint8_t rest[4096 - 248 - 32 * SIM_FAULTS - 32 * SIM_ENDED];
 };
 
 struct sim_machine {
@@ -128,6 +139,7 @@ struct sim_machine {
 
 _Static_assert(sizeof(struct sim_card) == 512, "layout");
 _Static_assert(sizeof(struct sim_fault) == 32, "layout");
+_Static_assert(sizeof(struct sim_ended) == 32, "layout");
 _Static_assert(sizeof(struct sim_process) == 64 + 2 * SIM_CARDS + 64 * SIM_CARDS, "layout");
 _Static_assert(sizeof(struct sim_header) == 4096, "layout");
 _Static_assert(sizeof(struct engine_sample) == 16, "layout");

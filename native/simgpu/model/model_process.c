@@ -84,6 +84,21 @@ static uint64_t mark_of(const struct sim *sim, const struct sim_process *process
     return (atomic_load(&process->owner) & ~0xffffffffull) | (slot + 1);
 }
 
+static void destroy_context(struct sim *sim, const struct sim_process *process, uint32_t context)
+{
+    struct sim_header *h = &sim->machine->header;
+    struct engine *engine = &sim->machine->engine;
+    if (context >= ENGINE_CONTEXTS)
+        return;
+    uint32_t card = engine->context[context].card;
+    engine_context_destroy(engine, context, sim_now(sim));
+    uint64_t gpu_ns = engine->context[context].gpu_ns, number = atomic_load(&h->ended);
+    if (!gpu_ns)
+        return; /* what used nothing must not push out what did */
+    h->ended_context[number % SIM_ENDED] = (struct sim_ended){atomic_load(&process->owner), process->pid_namespace, gpu_ns, card, 0};
+    atomic_store_explicit(&h->ended, number + 1, memory_order_release);
+}
+
 /* Zeroed before it is given up: who takes it must find it empty. */
 void sim_clear_process(struct sim *sim, struct sim_process *process)
 {
@@ -91,7 +106,7 @@ void sim_clear_process(struct sim *sim, struct sim_process *process)
     uint64_t owner = mark_of(sim, process);
     for (uint32_t c = 0; c < engine->high_water; c++)
         if (engine->context[c].owner == owner)
-            engine_context_destroy(engine, c, sim_now(sim));
+            destroy_context(sim, process, c);
     memset((char *)process + sizeof process->owner, 0, sizeof *process - sizeof process->owner);
     atomic_store_explicit(&process->owner, 0, memory_order_release);
 }
@@ -244,9 +259,9 @@ void sim_context_close(struct sim *sim, uint32_t card)
 {
     if (!sim->self || card >= sim->machine->header.cards)
         return;
-    struct engine *engine = sim_lock(sim);
+    sim_lock(sim);
     if (sim->self->context[card])
-        engine_context_destroy(engine, sim->self->context[card] - 1u, sim_now(sim));
+        destroy_context(sim, sim->self, sim->self->context[card] - 1u);
     sim->self->context[card] = 0;
     atomic_store(&sim->self->memory[card][SIM_CONTEXT], 0);
     sim_unlock(sim);

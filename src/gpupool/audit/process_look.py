@@ -31,6 +31,16 @@ def parents(pid: int, proc: Path = Path("/proc")) -> Iterator[int]:
         pid = int(text.rpartition(")")[2].split()[1])
 
 
+def start_ns(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """When it began, in ns of CLOCK_BOOTTIME to the clock tick; None for one that has ended."""
+    try:
+        text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19]) * 10**9 // os.sysconf("SC_CLK_TCK")
+
+
 def is_alive(pid: int, proc: Path = Path("/proc")) -> bool:
     """Whether it runs; one that has ended and was not waited for does not."""
     try:

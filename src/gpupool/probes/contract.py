@@ -63,6 +63,34 @@ class TimesProcesses(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class EndedProcess:
+    """What a card says of a process that has ended. `start_ns`: of CLOCK_BOOTTIME; `gpu_ns`: what it had, at least."""
+
+    pid: int
+    start_ns: int
+    gpu_ns: int
+
+
+@dataclass(frozen=True)
+class EndedTimes:
+    """Of one card. `reason` says why it tells of no ended process, empty where it does."""
+
+    processes: tuple[EndedProcess, ...] = ()
+    reason: str = ""
+
+
+@runtime_checkable
+class TimesEnded(Protocol):
+    """A probe that can say how much of a card's time a process had that has ended."""
+
+    def ended_times(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, EndedTimes]:
+        """Of these pids, those that a process of the card had which has ended, by card. A pid that came round again
+        may be told of with either of its processes: compare the start.
+        """
+        ...
+
+
 @runtime_checkable
 class HeldUp(Protocol):
     """A probe whose cards a stopped process can hold up for everybody else."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +11,14 @@ from typing import Final
 
 #: Of a process's start, in clock ticks, so many bits are in the word that names the owner of a slot.
 START_MASK: Final = 0xFFFFFFFF
+
+
+def start_ns_of(owner: int) -> int:
+    """When the process began that a slot's owner word names (pid << 32 | start), in ns of CLOCK_BOOTTIME."""
+    per_second = os.sysconf("SC_CLK_TCK")
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) * per_second // 10**9
+    age = (now - owner) & START_MASK
+    return (now - age) * 10**9 // per_second
 
 
 class HostPids:

@@ -24,7 +24,8 @@ from gpupool.model.catalogue import CATALOGUE, canonical_model
 from gpupool.model.device import Device, DeviceUsage, Health, Process
 from gpupool.model.partition import Partition, PartitionProfile, Placement
 from gpupool.model.topology import Link, LinkKind, Topology, join_groups
-from gpupool.probes.contract import Availability, HealthEvent, Machine
+from gpupool.probes.accounting import ended_times
+from gpupool.probes.contract import Availability, EndedTimes, HealthEvent, Machine
 from gpupool.probes.numa import read_numa, usable_cpus
 from gpupool.probes.process_times import SampledTimes, UseSample
 from gpupool.probes.processes import ProcessTable
@@ -114,6 +115,13 @@ class NvmlProbe:
         handles = [(self._uuid(handle), handle) for _, handle in self._handles()]
         found = {uuid: self._times_of(uuid, handle) for uuid, handle in handles if uuid in wanted}
         return {uuid: times for uuid, times in found.items() if times is not None}
+
+    def ended_times(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, EndedTimes]:
+        """From the driver's accounting mode, which only an operator turns on."""
+        self._start()
+        wanted = set(uuids)
+        handles = [(self._uuid(handle), handle) for _, handle in self._handles()]
+        return {uuid: ended_times(self._nvml, self._try, handle, pids) for uuid, handle in handles if uuid in wanted}
 
     def health(self) -> Mapping[str, tuple[Health, str]]:
         self._start()

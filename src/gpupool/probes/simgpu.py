@@ -23,8 +23,8 @@ from typing import Final, Self
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage
 from gpupool.probes import simgpu_layout as layout
-from gpupool.probes.contract import Machine
-from gpupool.probes.host_pids import HostPids
+from gpupool.probes.contract import EndedProcess, Machine
+from gpupool.probes.host_pids import HostPids, start_ns_of
 from gpupool.probes.processes import ProcessTable
 from gpupool.probes.simgpu_make import boot_id
 from gpupool.probes.simgpu_make import create_machine as create_machine
@@ -154,6 +154,16 @@ class SimulatedMachine:
             temperature_celsius=30 + 45 * percent // 100,
             processes=tuple(self._processes.describe(use.pid, use.memory_bytes) for use in uses if use.pid),
         )
+
+    def ended(self, uuid: str, pids: Collection[int]) -> tuple[EndedProcess, ...]:
+        """Time of contexts of these processes of this pid namespace that ended, by process; as far as remembered."""
+        card, own = self._index[uuid], os.stat("/proc/self/ns/pid").st_ino
+        sums: dict[int, int] = {}
+        ring = self._words.part(layout.Header.ended_context.offset, ctypes.sizeof(layout.Ended) * layout.ENDED)
+        for one in (layout.Ended * layout.ENDED).from_buffer_copy(ring):
+            if one.owner and (one.card, one.pid_namespace) == (card, own) and one.owner >> 32 in pids:
+                sums[one.owner] = sums.get(one.owner, 0) + one.gpu_ns
+        return tuple(EndedProcess(owner >> 32, start_ns_of(owner), gpu_ns) for owner, gpu_ns in sums.items())
 
     def busy_ns(self, uuid: str) -> int:
         """Time in which something ran on the card, since the machine was made."""

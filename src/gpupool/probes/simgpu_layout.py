@@ -14,6 +14,7 @@ CARDS: Final = 128
 PROCESSES: Final = 1024
 KINDS: Final = 8
 FAULTS: Final = 64
+ENDED: Final = 48
 SAMPLES: Final = 32
 SAMPLE_NS: Final = 100_000_000
 CONTEXTS: Final = 1024
@@ -87,6 +88,12 @@ class Fault(ctypes.LittleEndianStructure):
     )
 
 
+class Ended(ctypes.LittleEndianStructure):
+    """struct sim_ended."""
+
+    _fields_ = (("owner", _u64), ("pid_namespace", _u64), ("gpu_ns", _u64), ("card", _u32), ("unused", _u32))
+
+
 class Header(ctypes.LittleEndianStructure):
     """struct sim_header."""
 
@@ -115,7 +122,9 @@ class Header(ctypes.LittleEndianStructure):
         ("unsupported", _u64),
         ("unused", _u64 * 2),
         ("fault", Fault * FAULTS),
-        ("rest", _u8 * (4096 - 240 - 32 * FAULTS)),
+        ("ended", _u64),
+        ("ended_context", Ended * ENDED),
+        ("rest", _u8 * (4096 - 248 - 32 * FAULTS - 32 * ENDED)),
     )
 
 

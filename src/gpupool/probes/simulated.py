@@ -25,7 +25,7 @@ from typing import Any
 
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
-from gpupool.probes.contract import Availability, HealthEvent, Machine
+from gpupool.probes.contract import Availability, EndedTimes, HealthEvent, Machine
 from gpupool.probes.document import check_size, known_model, read_machine, read_machines
 from gpupool.probes.mig_tables import boards_text, mig_profiles
 from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, stop_without_lock, usages
@@ -139,6 +139,14 @@ class SimulatedProbe:
             known = {card.uuid for card in cards.cards}
             return {uuid: _times(cards, uuid) for uuid in uuids if uuid in known}
         return {}
+
+    def ended_times(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, EndedTimes]:
+        """Of processes in this pid namespace; the machine remembers the last contexts only."""
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
+                known = {card.uuid for card in cards.cards}
+                return {uuid: EndedTimes(cards.ended(uuid, pids)) for uuid in uuids if uuid in known}
+        return {uuid: EndedTimes(reason="nobody computes on this simulated card") for uuid in uuids}
 
     def let_out(self, stopped: Collection[int]) -> None:
         """Who was stopped while it held the machine's lock runs on until it has given it back."""

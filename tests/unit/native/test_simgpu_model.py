@@ -51,6 +51,7 @@ def user(program: Path, path: Path) -> Iterator[User]:
 STRUCTS: dict[str, tuple[type[Any], dict[str, str]]] = {
     "sim_card": (simgpu_layout.Card, {}),
     "sim_fault": (simgpu_layout.Fault, {}),
+    "sim_ended": (simgpu_layout.Ended, {}),
     "sim_header": (simgpu_layout.Header, {}),
     "sim_process": (simgpu_layout.Process, {}),
     "engine_sample": (simgpu_layout.Sample, {}),

@@ -4,7 +4,8 @@
  * machine: "pair" (an H200 cut by MIG and an H200 joined by four NVLinks, and a T4 that refuses what a T4 or an old
  * driver refuses), "switch" (four H100 behind NVSwitch), "ill" (cards with every kind of trouble), "unloaded" and
  * "mismatched" (a driver that does not start), "empty" (a driver without cards).
- * FAKE_NVML_PID is a process shown as running on card 1.
+ * FAKE_NVML_PID is a process shown as running on card 1, the only one whose accounting mode is on. It remembers pid 4001
+ * (51 % of 2,000 ms), 4002 that runs, 4003 whose use was not measured; they began at FAKE_NVML_START_US.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,20 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(const card *c, u32 *n, process *to)
 /* As a driver of the R470 branch: the second form only. */
 int nvmlDeviceGetMPSComputeRunningProcesses_v2(const card *c, u32 *n, process *to) {
     return list(n, to, position(c) == 1 && shown_pid(), (process){1, 3 * MIB, ~0u, ~0u});
+}
+
+typedef struct { u32 gpu, memory; u64 most_memory, milliseconds, start_us; u32 running, reserved[5]; } accounting;
+int nvmlDeviceGetAccountingMode(const card *c, u32 *to) {
+    if (c->plain) return NOT_SUPPORTED;
+    return *to = position(c) == 1, OK;
+}
+int nvmlDeviceGetAccountingStats(const card *c, u32 pid, accounting *to) {
+    const char *start = getenv("FAKE_NVML_START_US");
+    if (position(c) != 1) return NOT_SUPPORTED;
+    if (pid < 4001 || pid > 4003) return NOT_FOUND;
+    *to = (accounting){pid == 4003 ? ~0u : 51, 3, 7 * MIB, pid == 4002 ? 0 : 2000, start ? strtoull(start, NULL, 10) : 0,
+                       pid == 4002, {0}};
+    return OK;
 }
 
 int nvmlDeviceGetTotalEccErrors(const card *c, u32 kind, u32 counter, u64 *to) {

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpupool.model.device import Health
+from gpupool.probes.accounting import accounting_off
 from gpupool.probes.nvml import NvmlProbe
 
 
@@ -25,6 +26,8 @@ def main() -> None:
         report["distances"] = [[machine.topology.distance(a, b) for b in uuids] for a in uuids]
         report["machine"] = {"driver": machine.driver_version, "cuda": machine.cuda_version, "sim": machine.simulated}
         report["usage"] = {uuid: asdict(u) for uuid, u in probe.observe([*uuids, "GPU-nobody"]).items()}
+        report["ended"] = {uuid: asdict(t) for uuid, t in probe.ended_times(uuids, range(4000, 4005)).items()}
+        report["accounting"] = accounting_off(probe, uuids)
         report["events"] = [[asdict(event) for event in probe.wait_events(0.01)] for _ in range(4)]
         report["health"] = {uuid: [Health(h).value, reason] for uuid, (h, reason) in probe.health().items()}
         probe.close()

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupool.model.device import Health
+from gpupool.probes.accounting import ACCOUNTING_IS_OFF
 from gpupool.probes.nvml import NvmlProbe, judge_xid, pci_address
 
 HERE = Path(__file__).parent
@@ -37,8 +39,22 @@ def sysfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+STARTED_NS = 123 * 10**9
+"""Since the machine was booted."""
+
+
+def wall_us(boot_ns: int) -> str:
+    """The same moment as NVML tells it."""
+    return str((time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + boot_ns) // 1000)
+
+
 def ask(library: Path | None, scene: str, sysfs: Path, pid: int = 0) -> dict[str, Any]:
-    environment = {**os.environ, "FAKE_NVML_SCENE": scene, "FAKE_NVML_PID": str(pid)}
+    environment = {
+        **os.environ,
+        "FAKE_NVML_SCENE": scene,
+        "FAKE_NVML_PID": str(pid),
+        "FAKE_NVML_START_US": wall_us(STARTED_NS),
+    }
     if library is not None:
         environment["LD_LIBRARY_PATH"] = str(library)
     script = [sys.executable, str(HERE / "nvml_report.py"), str(sysfs)]
@@ -105,6 +121,25 @@ def test_a_foreign_process_is_shown_once_with_its_owner_name_and_start(pair: dic
 def test_clients_of_the_multi_process_service_are_listed_by_an_older_drivers_call(pair: dict[str, Any]) -> None:
     shown = {p["pid"]: p["memory_bytes"] for p in pair["usage"]["GPU-00000001-aaaa"]["processes"]}
     assert shown[1] == 3 << 20
+
+
+def test_ended_processes_are_told_with_a_percent_less_than_the_driver_rounds_to(pair: dict[str, Any]) -> None:
+    """Not the one that runs, nor one whose use was not measured, nor one that is not in the ring any more."""
+    (ended,) = pair["ended"]["GPU-00000001-aaaa"]["processes"]
+    assert (ended["pid"], ended["gpu_ns"]) == (4001, 1_000_000_000)
+    assert abs(ended["start_ns"] - STARTED_NS) < 10**9
+
+
+def test_a_card_without_accounting_says_why_it_tells_of_no_ended_process(pair: dict[str, Any]) -> None:
+    off, t4 = (pair["ended"][uuid] for uuid in ("GPU-00000000-aaaa", "GPU-00000002-aaaa"))
+    assert off == {"processes": [], "reason": ACCOUNTING_IS_OFF}
+    assert t4["processes"] == []
+    assert "no accounting mode" in t4["reason"]
+
+
+def test_an_operator_is_told_where_accounting_is_off_and_what_turns_it_on(pair: dict[str, Any]) -> None:
+    assert pair["accounting"].startswith("off on 1 of 3 cards: ")
+    assert "`nvidia-smi -am 1`" in pair["accounting"]
 
 
 def test_shapes_are_taken_from_the_card_and_not_from_a_table(pair: dict[str, Any]) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.audit.process_look import start_ns
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceUsage, Health
-from gpupool.probes.contract import HealthEvent, Machine
+from gpupool.probes.contract import EndedProcess, HealthEvent, Machine
 from gpupool.probes.simgpu import SimulatedMachine, create_machine, ensure_machine, stop_without_lock
 from gpupool.probes.simulated import SimulatedProbe, parse_sim, set_health
 from tests.unit.native.simgpu_model import DEVICE_MEMORY, GIB, MS, User, compile_user
@@ -86,6 +87,29 @@ def test_every_machine_that_people_can_ask_for_can_be_made(tmp_path: Path) -> No
             with SimulatedMachine(tmp_path / f"{spec}-{number}") as made:
                 assert [c.uuid for c in made.cards] == [d.uuid for d in machine.devices]
                 assert [c.memory_bytes for c in made.cards] == [d.memory_bytes for d in machine.devices]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
+def test_the_time_of_a_process_that_is_gone_is_told_with_its_start(
+    machine: SimulatedMachine, program: Path, path: Path, killed: bool
+) -> None:
+    """A killed one when another process clears its slot away."""
+    with User(program, path) as brief:
+        brief.ask("context", 0)
+        brief.ask("submit", 0, 30 * MS, 2)
+        assert brief.ask("wait", 0) == 0
+        start = start_ns(brief.pid)
+        assert machine.ended(FIRST, [brief.pid]) == ()
+        if killed:
+            brief.kill()
+        else:
+            brief.close()
+    with User(program, path) as next_one:
+        next_one.ask("context", 0)
+        next_one.ask("reap")
+        assert machine.ended(FIRST, [brief.pid]) == (EndedProcess(brief.pid, start or 0, 60 * MS),)
+    assert machine.ended(SECOND, [brief.pid]) == ()
+    assert machine.ended(FIRST, [brief.pid + 1]) == ()
 
 
 def test_who_uses_a_card_and_how_much_is_told(machine: SimulatedMachine, user: User) -> None:
