@@ -57,6 +57,7 @@ EVASIONS = {
     "one-first": "fence.time",
     "pinned": "fence.time",
     "half": "fence.time",
+    "brief": "fence.time",
     "limits": "fence.mount",
     "renamed": "fence.mount",
     "grants": "fence.mount",
@@ -91,7 +92,7 @@ BESIDE_OTHERS = {
 """What is found where another share wants the card. None: a lease is paid by the wall clock there and not by the page
 that was forged, so it lives to its end unless it had more than it paid all the same.
 """
-CARDS = 9
+CARDS = 10
 NEIGHBOUR = ("--gpu", "0.3", "--sharing", "burst", "--memory", "25GiB")
 SMALL_SHARE = ("--gpu", "0.3", "--memory", "15GiB")
 """Beside a neighbour on every card there is room for one of these."""
@@ -129,6 +130,8 @@ def test_contested_time_taken_past_the_fence_is_found(contested: RealPool, progr
     assert found(pool, honest) == set()
 
 
+BRIEF = 20
+"""Processes one after another, each shorter than the time between two looks at the card."""
 HONEST = {
     "even": ("vary", "0"),
     "uneven": ("vary", "8"),
@@ -142,7 +145,9 @@ def test_honest_programs_live_to_their_end_and_nothing_is_found(pool: RealPool, 
     for name, (way, count) in HONEST.items():
         words = [*NAMESPACES.get(name, ()), str(programs / "fence_ways"), way, HONEST_SECONDS, count]
         pool.do("submit", "--name", f"honest-{name}", *SHARE, "--", *words)
-    for name in HONEST:
+    one_after_another = f"for i in $(seq {BRIEF}); do {programs / 'fence_ways'} vary 0.2 8 || exit 3; done"
+    pool.do("submit", "--name", "honest-brief", *SHARE, "--", "sh", "-c", one_after_another)
+    for name in (*HONEST, "brief"):
         honest = f"honest-{name}"
         assert pool.until_state(honest, "done", "failed", "stopped")["state"] == "done", pool.do("show", honest)
         assert found(pool, honest) == set()

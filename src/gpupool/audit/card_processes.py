@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gpupool.audit import process_look
 from gpupool.audit.findings import CardProcess
@@ -10,7 +10,7 @@ from gpupool.audit.sight import FencedJob
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.fence import FencedFiles
 from gpupool.model.device import DeviceUsage
-from gpupool.probes.contract import Machine, Probe, TimesProcesses
+from gpupool.probes.contract import EndedProcess, Machine, Probe, TimesEnded, TimesProcesses
 
 OnCards = Mapping[str, Mapping[str, Sequence[CardProcess]]]
 """Processes by allocation, then by card."""
@@ -72,6 +72,21 @@ class CardProcesses:
                         had = times.get(uuid, {}).get(process.pid)
                         here = CardProcess(process_look.names(process.pid), process.memory_bytes or 0, had)
                         found.setdefault(allocation, {}).setdefault(uuid, []).append(here)
+        return found
+
+    def ended(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, Sequence[EndedProcess]]:
+        """What cards say of those of these processes that have ended, by card; nothing of a card that cannot tell."""
+        found: dict[str, Sequence[EndedProcess]] = {}
+        for node in sorted({self._node_of[uuid] for uuid in uuids if uuid in self._node_of}):
+            probe = self._probes[node]
+            if not isinstance(probe, TimesEnded):
+                continue
+            here = [uuid for uuid in uuids if self._node_of.get(uuid) == node]
+            try:
+                told = probe.ended_times(here, pids)
+            except (GpupoolError, OSError):
+                continue  # `of` asks the same cards at the same look, and says why they do not answer
+            found |= {uuid: times.processes for uuid, times in told.items()}
         return found
 
     def _asked(

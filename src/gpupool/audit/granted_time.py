@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from gpupool.audit.card_processes import OnCards
+from gpupool.audit.ended_work import EndedNs
 from gpupool.audit.findings import Finding
 from gpupool.audit.sight import FencedJob
 from gpupool.audit.time_audit import TimeAudit
@@ -29,10 +31,16 @@ class GrantedTime:
         self._audit.forget(live)
 
     def findings(
-        self, looked: Sequence[tuple[FencedJob, FencedFiles]], seen: OnCards
+        self,
+        looked: Sequence[tuple[FencedJob, FencedFiles]],
+        seen: OnCards,
+        ended: EndedNs = MappingProxyType({}),
     ) -> Mapping[str, Sequence[Finding]]:
-        """By allocation, what the card says that its processes had and the arbiter has neither granted nor seen."""
-        said = self._granted() if seen else None
+        """By allocation, what the card says that its processes had and the arbiter has neither granted nor seen.
+
+        `ended` is what those had that have ended, beyond what was seen of them on the cards.
+        """
+        said = self._granted() if seen or ended else None
         if said is None:
             return {}
         arbiter, statuses = said
@@ -46,7 +54,9 @@ class GrantedTime:
                 if account is None or len(used) < len(here) or _has_the_whole_card(limit):
                     continue
                 mark, sampled = (arbiter, known.wanted.generation), not known.simulated
-                text = self._audit.look(limit, used, account, self._now_ns(), mark=mark, sampled=sampled)
+                over_ns = ended.get(one.allocation, {}).get(limit.uuid, 0)
+                now = self._now_ns()
+                text = self._audit.look(limit, used, account, now, ended_ns=over_ns, mark=mark, sampled=sampled)
                 if text:
                     found.setdefault(one.allocation, []).append(Finding("time", text, only_tell=sampled))
         return found

@@ -16,6 +16,7 @@ from typing import Final
 
 from gpupool.audit.answering import Answering
 from gpupool.audit.card_processes import CardProcesses
+from gpupool.audit.ended_work import EndedWork
 from gpupool.audit.findings import CardProcess, Finding
 from gpupool.audit.granted_time import GrantedTime
 from gpupool.audit.ledger_look import Bytes, LedgerLook, usage_now
@@ -55,6 +56,7 @@ class Reconciler:
         self._cards, self._answering, self._granted_time = cards, answering, granted_time
         self._fenced, self._state_dir = fenced, state_dir
         self._ledgers = LedgerLook(cards)
+        self._ended = EndedWork(cards.ended)
         self._sight = SightCheck(state_dir, base, driver_root)
         self._files: dict[str, FencedFiles] = {}
         self._turn = 0
@@ -89,6 +91,7 @@ class Reconciler:
 
     def entered(self, allocation: str, pid: int) -> None:
         """A process took a slot: what it has mapped is looked at at once. Any thread; does not block."""
+        self._ended.entered(allocation, pid)
         with self._wake:
             self._entered.setdefault(allocation, set()).add(pid)
             self._wake.notify()
@@ -157,9 +160,11 @@ class Reconciler:
         files = {one.allocation: fenced_files(one.allocation, self._state_dir) for one in chosen}
         looked = [(one, known) for one in chosen if (known := files[one.allocation]) is not None]
         before = {one.allocation: usage_now(known) for one, known in looked}
+        ended = self._ended.ask(looked)
         seen = self._cards.of(looked)
+        ended = self._ended.settle(ended, seen)
         self._ledgers.any_uses_a_card = False
-        late = self._granted_time.findings(looked, seen)
+        late = self._granted_time.findings(looked, seen, ended)
         for one, known in looked:
             cards = seen.get(one.allocation, {})
             self._look_at(one, known, before[one.allocation], cards, late.get(one.allocation, ()))
@@ -168,7 +173,7 @@ class Reconciler:
         self._forget({one.allocation for one in jobs})
 
     def _forget(self, live: set[str]) -> None:
-        for each in (self._ledgers, self._granted_time, self._sight, self._answering):
+        for each in (self._ledgers, self._granted_time, self._ended, self._sight, self._answering):
             each.forget(live)
         self._forget_entered()
         for gone in self._files.keys() - live:
@@ -190,7 +195,8 @@ class Reconciler:
         self._turn = (self._turn + IN_TURN) % len(jobs)
         in_turn = {one.allocation for one in (*jobs, *jobs)[self._turn : self._turn + IN_TURN]}
         told = {one.allocation for one in jobs if self._answering.told(one.allocation)}
-        return [one for one in jobs if one.allocation in on_cards.keys() | in_turn | told]
+        ended = self._ended.awaited()
+        return [one for one in jobs if one.allocation in on_cards.keys() | in_turn | told | ended]
 
     def _look_at(
         self,

@@ -95,6 +95,7 @@ class TimeAudit:
         said: ShareStatus,
         now_ns: int,
         *,
+        ended_ns: int = 0,
         mark: object = None,
         sampled: bool = False,
     ) -> str:
@@ -103,6 +104,7 @@ class TimeAudit:
         Args:
             used_ns: What the card says each process had since it came, by pid.
             said: What the arbiter says of the same allocation on the same card.
+            ended_ns: What processes had since the last look that have ended, beyond what it was told of them.
             mark: Whoever promised and how much; a change (a resize, another arbiter) restarts the account.
             sampled: The card's figures are a real driver's samples.
         """
@@ -112,7 +114,8 @@ class TimeAudit:
             self._accounts[key] = _Account(mark, now_ns, dict(used_ns), said)
             return ""
         ungranted_ns = max(0, said.ungranted_ns - account.said.ungranted_ns)
-        step = _Step(now_ns - account.at_ns, _grown(account.seen, used_ns), said, ungranted_ns, sampled)
+        had_ns = _grown(account.seen, used_ns) + ended_ns
+        step = _Step(now_ns - account.at_ns, had_ns, said, ungranted_ns, sampled)
         rule = _beyond_share if limit.sharing == "fixed" else _beyond_paid
         beyond_ns = rule(account, limit, step)
         account.at_ns, account.seen, account.said = now_ns, dict(used_ns), said
