@@ -51,6 +51,7 @@ from gpupool.base.supervised import SupervisedThread
 from gpupool.mechanisms.arbiter import Arbiter
 from gpupool.mechanisms.fence_survey import survey
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.probes.accounting import accounting_off
 from gpupool.probes.contract import Machine, Probe
 from gpupool.wire.fleet import ReportIn, WorkPage
 from gpupool_native import arbiter_path
@@ -329,6 +330,8 @@ class Agent:
     def _register(self, api: Api) -> None:
         for name, machine in self._machines.items():
             facts = {**self._facts(), "fence": self._fence_facts(machine.simulated)}
+            if off := accounting_off(self._probes[name], [device.uuid for device in machine.devices]):
+                facts["accounting"] = off
             body = node_in(machine, self._config.name, self._config.labels.get(name, {}), facts)
             api.request("PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True)
 

@@ -254,7 +254,8 @@ def _machine_checks(nodes: list[dict[str, Any]], context: Context) -> list[Check
 def _fact_checks(known: dict[str, Any], *, simulated: bool) -> list[Check]:
     if "checks" in known:
         return [check(one["name"], one["state"], one["text"], one.get("next", "")) for one in known["checks"]]
-    return [make(known, simulated) for make in _FACT_CHECKS]
+    accounting = [check("accounting", OK, known["accounting"])] if known.get("accounting") else []
+    return [*(make(known, simulated) for make in _FACT_CHECKS), *accounting]
 
 
 def _fence_tried(context: Context, nodes: list[dict[str, Any]], *, pool_answers: bool) -> list[Check]:

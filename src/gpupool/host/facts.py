@@ -12,6 +12,7 @@ from gpupool.host.options import Options
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.driver_files import installed_driver
 from gpupool.mechanisms.fence_survey import FenceSurvey, survey
+from gpupool.probes.accounting import accounting_off
 from gpupool.probes.contract import Probe
 from gpupool.probes.pci import scan_pci
 from gpupool.probes.registry import PROBES
@@ -36,11 +37,19 @@ def _drivers() -> Iterator[Check]:
             answer = probe.available()
             if answer.ok:
                 yield _check("driver", "ok", _found(probe), "gpupool up")
+                yield from accounting(probe)
             else:
                 said = f"{name}: {answer.reason}; fine, simulation available"
                 yield _check("driver", "ok", said, "gpupool up --sim 4xL40S")
         finally:
             probe.close()
+
+
+def accounting(probe: Probe) -> Iterator[Check]:
+    """Where the cards' accounting mode is off: information, since nothing needs it."""
+    said = accounting_off(probe, [device.uuid for device in probe.scan().devices])
+    if said:
+        yield _check("accounting", "ok", said)
 
 
 def _found(probe: Probe) -> str:

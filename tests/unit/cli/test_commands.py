@@ -309,6 +309,14 @@ def test_what_the_host_found_is_taken_as_it_is() -> None:
     assert doctor._fact_checks(said, simulated=False) == said["checks"]
 
 
+def test_accounting_that_is_off_is_a_row_of_information_and_no_row_elsewhere() -> None:
+    known = {"driver_version": "580", "cgroups": "v2", "accounting": "off on 1 of 2 cards"}
+    rows = doctor._fact_checks(known, simulated=False)
+    assert [(one["state"], one["text"]) for one in rows if one["name"] == "accounting"] == [("ok", known["accounting"])]
+    del known["accounting"]
+    assert [one["name"] for one in doctor._fact_checks(known, simulated=False)] == ["driver", "cgroups", "fence"]
+
+
 # Up --------------------------------------------------------------------------------------------------
 
 
