@@ -101,7 +101,8 @@ def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any
     except PoolNotRunning as error:
         return None, [], [no_pool(context.state_dir, error)]
     except PoolLost as error:
-        return None, [], [stuck(context.state_dir, error) if context.api.local else _failed(error)]
+        found = stuck(context.state_dir, error) if context.api.local else _failed(error)
+        return None, [], [found, *_last_words(context)]
     except GpupoolError as error:
         return None, [], [_failed(error), *_last_words(context)]
     return pool, nodes, list(_pool_checks(pool, nodes, str(context.api.endpoint), own))

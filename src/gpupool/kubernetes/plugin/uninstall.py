@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, StillInUse, Unavailable
@@ -21,6 +22,7 @@ from gpupool.kubernetes.plugin.adoption import restoring
 from gpupool.kubernetes.plugin.context import NODES, OURS, PODS, Context, Json
 from gpupool.kubernetes.plugin.doctor import WEBHOOK
 from gpupool.kubernetes.settings import NAME, SETTINGS
+from gpupool.kubernetes.settings_status import empty
 
 GONE_SECONDS = 180.0
 """A busy API server takes a minute to end a definition."""
@@ -71,11 +73,7 @@ async def run(options: argparse.Namespace, context: Context) -> int:
 
 async def _stop_placing(context: Context) -> bool:
     """Have no pod get cards from now on, so that those that run are the last; whether there was somebody to tell."""
-    try:
-        await context.api.patch(f"{SETTINGS}/{NAME}", {"spec": {"placing": False}})
-    except ApiRefused as error:
-        if not error.gone:
-            raise
+    if not await _told_to_stop(context):
         return False
 
     async def placing() -> str:
@@ -86,6 +84,23 @@ async def _stop_placing(context: Context) -> bool:
     with suppress(Unavailable):  # nobody leads: then nobody places either
         await until(placing, STOP_SECONDS, "")
     return True
+
+
+async def _told_to_stop(context: Context) -> bool:
+    """Whether `placing: false` is written now; not where the definition itself is gone."""
+    told = {"spec": {"placing": False}}
+    for write in (
+        partial(context.api.patch, f"{SETTINGS}/{NAME}", told),
+        partial(context.api.create, SETTINGS, empty() | told),  # before the controller has made it
+        partial(context.api.patch, f"{SETTINGS}/{NAME}", told),  # and where it made it just then
+    ):
+        try:
+            await write()
+            return True
+        except ApiRefused as error:
+            if not (error.gone or error.conflict):
+                raise
+    return False
 
 
 async def _running(context: Context) -> list[str]:
