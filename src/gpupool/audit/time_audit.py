@@ -28,8 +28,8 @@ from gpupool.mechanisms.regions import DeviceLimit
 TOLERANCE_NS: Final = 500_000_000
 #: The same on a real card, whose driver samples a process's use each 1/6 to 1 s, in whole percents.
 SAMPLED_TOLERANCE_NS: Final = 2_000_000_000
-#: Part of the card that a fixed share may have beyond its share without being found. The limiter's worst error that is
-#: known is 8 points: kernels of 5 or 30 us, unseen waits after each 4.
+#: Part of the card that a fixed share may have beyond its share without being found. The limiter's worst error above a
+#: share is 1.5 points in virtual time (docs/measured/limiter-2026-11-23.md); on a real card it was never measured.
 SLACK: Final = 0.10
 #: Part of the contested time that another share may use unpaid. While others wait a lease is paid by the wall clock, so
 #: a measurement that is wrong changes nothing here.
