@@ -17,6 +17,7 @@ from gpupool.model.claim import ANYWHERE, Shape
 from gpupool.model.gang import Gang, Group, Role
 from gpupool.model.quota import Amount
 from gpupool.scheduling.domains import Domain, Need, candidates, depth_of, part
+from gpupool.scheduling.role_amounts import GangAmount
 from gpupool.scheduling.snapshot import Bools, Ints, Level, Running, Waiting
 from gpupool.scheduling.work import Mark, Seated, Work
 
@@ -87,11 +88,12 @@ def _roles(group: Group, at: Path = ()) -> list[tuple[Path, Role]]:
 
 def least_amount(work: Work, asked: Missing) -> Amount:
     """The least that the needed members will hold together."""
-    total = Amount()
+    found = list[tuple[Shape, Amount]]()
     for path, count in asked.least.items():
-        each = work.least(asked.roles[path].shape)
-        total += Amount(each.gpu_milli * count, each.memory_bytes * count)
-    return total
+        shape = asked.roles[path].shape
+        each = work.least(shape)
+        found.append((shape, Amount(each.gpu_milli * count, each.memory_bytes * count)))
+    return GangAmount.of(found)
 
 
 class Seats(Protocol):

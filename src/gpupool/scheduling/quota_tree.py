@@ -28,6 +28,7 @@ from gpupool.model.quota import GPU, MEMORY, Amount, Branch, Limit, Resource, li
 from gpupool.scheduling.feasible import Kind
 from gpupool.scheduling.pool_size import PoolSize
 from gpupool.scheduling.quota_node import Node, Use, is_counted
+from gpupool.scheduling.role_amounts import by_role
 from gpupool.scheduling.snapshot import TenantView
 
 
@@ -146,12 +147,13 @@ class Tree:
 
     def ask(self, shape: Shape, least: Amount) -> Use:
         """What a claim of that shape takes at least: of a model's or vendor's part when all its cards are of that."""
-        milli = least.gpu_milli
-        if not self.models:
-            return {GPU: milli, MEMORY: least.memory_bytes}
-        kinds = self.size.matching(shape.model, shape.selector.vendor)
-        named = {r: milli for r in self.models if kinds and all(_is_of(r, kind) for kind in kinds)}
-        return {GPU: milli, MEMORY: least.memory_bytes, **named}
+        found = {GPU: least.gpu_milli, MEMORY: least.memory_bytes}
+        for one, part in by_role(shape, least) if self.models else ():
+            kinds = self.size.matching(one.model, one.selector.vendor)
+            for resource in self.models if kinds else ():
+                if all(_is_of(resource, kind) for kind in kinds):
+                    found[resource] = found.get(resource, 0) + part.gpu_milli
+        return found
 
     def seats(self, kinds: Iterable[Kind], milli: int, size: int) -> Use:
         """What seats on such cards take, each `milli`; `size` bytes in all."""
@@ -171,8 +173,12 @@ class Tree:
         open_ = dict.fromkeys(kind.model for kind in kinds if kind.model not in full)
         return replace(shape, model="|".join(open_)) if open_ else None
 
+    def of_kind(self, kind: Kind) -> list[Resource]:
+        """The models that are counted of which such a card is one."""
+        return [resource for resource in self.models if _is_of(resource, kind)]
+
     def _has_room(self, tenant: str, kind: Kind, milli: int) -> bool:
-        return self.covers(tenant, {r: milli for r in self.models if _is_of(r, kind)})
+        return self.covers(tenant, dict.fromkeys(self.of_kind(kind), milli))
 
     def cap(self, node: Node, resource: Resource) -> int:
         """What the node guarantees to those who have no nearer one: less what is firm beyond the parts beneath it."""

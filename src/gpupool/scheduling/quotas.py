@@ -24,6 +24,7 @@ from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
 from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.model_options import helps, inside, ways
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quota_tree import Exhausted, Tree
@@ -111,12 +112,12 @@ class Quotas:
         return [one.tree for one in self.later if one.met(*self.window)] if self.window else []
 
     def borrows(self, tenant: str, shape: Shape, least: Amount) -> bool:
-        """Whether the claim would go over what its tenant is guaranteed."""
-        return self.tree.borrows(tenant, self.tree.ask(shape, least))
+        """Whether the claim would go over what its tenant is guaranteed, on whatever cards."""
+        return not inside(self.tree, tenant, ways(self.tree, shape, least))
 
     def outranked(self, tenant: str, shape: Shape, least: Amount) -> bool:
         """Whether the claim's turn comes after those of claims inside what their tenants are guaranteed."""
-        return self.tree.outranked(tenant, self.tree.ask(shape, least))
+        return all(self.tree.outranked(tenant, way) for way in ways(self.tree, shape, least))
 
     def standing(self, tenant: str) -> Standing:
         """Where the tenant stands in the fair share; lower goes first."""
@@ -169,7 +170,11 @@ class Quotas:
 
     def reclaimable(self, tenant: str, shape: Shape, least: Amount, running: Iterable[Running]) -> tuple[Lot, ...]:
         """What borrowers may be made to give back for a claim inside what its tenant is guaranteed, in order."""
-        return reclaimable(self.tree, tenant, self.tree.ask(shape, least), running, self.cards)
+        for way in inside(self.tree, tenant, ways(self.tree, shape, least)):
+            found = reclaimable(self.tree, tenant, way, running, self.cards)
+            if helping := tuple(lot for lot in found if helps(self.tree, way, lot.use)):
+                return helping
+        return ()
 
     def borrowed(self, running: Iterable[Running]) -> frozenset[str]:
         """The jobs among these that run on borrowed quota."""
