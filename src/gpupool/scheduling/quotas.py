@@ -24,7 +24,7 @@ from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
 from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.model_options import helps, inside, ways
+from gpupool.scheduling.model_options import helps, inside, own_models, ways
 from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quota_tree import Exhausted, Tree
@@ -134,6 +134,10 @@ class Quotas:
             if may is not None:
                 may = tree.narrowed(tenant, may) if tree.covers(tenant, tree.ask(shape, least)) else None
         return may
+
+    def own_models(self, tenant: str, shape: Shape, least: Amount) -> Shape | None:
+        """The claim kept to the models of which it borrows nothing; None where that is no other claim."""
+        return own_models(self.tree, tenant, shape, least)
 
     def covers(self, tenant: str, use: Use) -> bool:
         """Whether there is room for so much more in everything that the claim that is asked for would meet."""

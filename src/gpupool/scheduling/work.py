@@ -101,6 +101,12 @@ class Work:
         kept = self.quotas.admitted(tenant, shape, self.least(shape))
         if kept is None:
             return None
+        own = self.quotas.own_models(tenant, kept, self.least(shape))
+        found = None if own is None else self._seat(tenant, shape, own, among)
+        return found or self._seat(tenant, shape, kept, among)
+
+    def _seat(self, tenant: str, shape: Shape, kept: Shape, among: Bools | None) -> Seated | None:
+        """The same on the models that the shape is kept to."""
         room, closed = self.quotas.room(tenant).size, self.quotas.closed(tenant)
         ranking = self.board.ranking(kept)
         nodes = self._nodes(ranking.fit, room, _outside(closed, ranking.fit, self.free, among), closed)

@@ -49,3 +49,15 @@ def test_a_claim_borrows_where_every_model_that_it_allows_is_used_up() -> None:
     owner = waiting("owner", "guest", model="H100")
     found = outcome(tenants, *held, waiting("more", "nlp", priority=10, submitted=-60, model="H100"), owner)
     assert found == ([], {"owner": "H100"})
+
+
+def test_a_claim_is_placed_on_the_model_of_which_it_borrows_nothing() -> None:
+    for own in TWO_MODELS:
+        tenants = {"nlp": BORROWER | {f"gpu:{own}": [2, 0]}, "guest": BORROWER}
+        assert outcome(tenants, waiting("any", "nlp")) == ([], {"any": own})
+
+
+def test_a_claim_borrows_another_model_where_its_own_is_in_use() -> None:
+    tenants = {"nlp": BORROWER | {"gpu:H100": [2, 0]}, "guest": BORROWER}
+    held = [{**running(f"mine-{n}", "nlp", "H100"), "priority": 10} for n in range(2)]
+    assert outcome(tenants, *held, waiting("any", "nlp")) == ([], {"any": "H200"})
