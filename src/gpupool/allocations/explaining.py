@@ -71,8 +71,8 @@ def _explained(
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
         holders=_holders(connection, principal, shape.model),
-        start_ns=start.at_ns if start else None,
-        start_promised=bool(start and start.reserved),
+        start_ns=start.by_ns if start else None,
+        start_promised=bool(start and start.firm),
         ahead=answer.ahead + mirror.position(job.id),
     )
 

@@ -101,6 +101,7 @@ class Held:
             leaving_for=self.leaving_for,
             numa=self.numa,
             places=tuple(seat.partition for seat in self.seats if seat.partition is not None),
+            guessed=self.max_seconds is None and seconds is not None,
         )
 
 

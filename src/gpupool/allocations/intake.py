@@ -111,8 +111,14 @@ class Submission:
 
     @property
     def key(self) -> ClassKey:
-        gang = self.gang.id if self.gang else ""
-        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation, self.preemptible)
+        gang, may_leave = self.gang.id if self.gang else "", self.preemptible
+        shape, seconds = self.shape, self.seconds
+        return ClassKey(self.tenant, self.priority, shape, seconds, gang, self.reservation, may_leave, self.guessed)
+
+    @property
+    def guessed(self) -> bool:
+        """Whether it has no limit, and only the past says how long it runs."""
+        return self.max_seconds is None and self.seconds is not None
 
     def waiting(self, now_ns: int) -> Waiting:
         return Waiting(
@@ -126,6 +132,7 @@ class Submission:
             gang=self.gang,
             reservation=self.reservation,
             preemptible=self.preemptible,
+            guessed=self.guessed,
         )
 
     def queued(self, now_ns: int) -> list[Queued]:

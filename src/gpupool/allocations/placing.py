@@ -253,10 +253,11 @@ class Placer:
                     self._reread(plan)
             if not wait:
                 raise NoRoomNow("the pool changed faster than this claim could be placed", hint="try again")
-            self._write_arrival(arrival, Plan(plan.generation, (), {}))
+            self._write_arrival(arrival, Plan(plan.generation, (), {}), kept=False)
             self._pace.hurry()
 
-    def _write_arrival(self, arrival: Arrival, plan: Plan) -> None:
+    def _write_arrival(self, arrival: Arrival, plan: Plan, *, kept: bool = True) -> None:
+        """`kept`: what the plan says of others is what is so from now on."""
         rejection = plan.rejections.get(arrival.waiting.key)
         with self._store.write() as write:
             arrival.insert(write)
@@ -266,7 +267,8 @@ class Placer:
             write.note(lambda: self._mirror.enqueue(item for item in arrival.queued if item.job not in placed))
             write.note(lambda: self._settle(done))
         self._stale = 0
-        self.planner.keep(plan)
+        if kept:
+            self.planner.keep(plan)
         if len(placed) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
             self._pace.hurry()
 

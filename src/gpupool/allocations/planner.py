@@ -53,7 +53,9 @@ class Planner:
         """The pool with what the last plan promised; `extra` is a claim that is not in the queue (yet)."""
         snapshot = self._mirror.snapshot(extra)
         if snapshot.cards.uuids is not self._cards:
-            self._starts, self._cards = {}, snapshot.cards.uuids
+            # Promises name their cards, so they outlive the list.
+            self._starts = {key: start for key, start in self._starts.items() if start.firm}
+            self._cards = snapshot.cards.uuids
         return replace(snapshot, promised={key: start for key, start in self._starts.items() if start.reserved})
 
     def plan(self, snapshot: Snapshot) -> Plan:
@@ -71,8 +73,10 @@ class Planner:
         return self._cycles.fault or self._mirror.learnt_fault
 
     def keep(self, plan: Plan) -> None:
-        """It is the last one from now on."""
-        self._rejections, self._starts = plan.rejections, plan.starts
+        """It is the last one from now on. A promise stands until its claim sits: what is planned may not be written."""
+        placed = {placement.gang or placement.job for placement in plan.placements}
+        stands = {key: start for key, start in self._starts.items() if start.firm and start.claim in placed}
+        self._rejections, self._starts = plan.rejections, {**stands, **plan.starts}
 
     def forget(self) -> None:
         """Nothing waits."""

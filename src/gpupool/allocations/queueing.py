@@ -102,8 +102,8 @@ def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, _Named], plac
         gang=waiting.gang is not None,
         waited_seconds=max(0, now_ns - since) // 10**9,
         reason=said and str(said.dominant),
-        start_ns=start.at_ns if start and n == 0 else None,
-        start_promised=bool(start and start.reserved and n == 0),
+        start_ns=start.by_ns if start and n == 0 else None,
+        start_promised=bool(start and start.firm and n == 0),
     )
 
 

@@ -122,7 +122,8 @@ def _queued(row: Any, gang: Gang | None, seconds: Seconds) -> Queued:
     shape = next(gang.root.roles()).shape if gang else shape_of(row)
     name = gang.id if gang else ""
     length = seconds(row.tenant, row.array_name or row.name, shape, row.max_seconds)
-    key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation, row.preemptible)
+    guessed = row.max_seconds is None and length is not None
+    key = ClassKey(row.tenant, row.priority, shape, length, name, row.reservation, row.preemptible, guessed)
     return Queued(row.job, key, row.submitted_ns, gang, row.user_id)
 
 
@@ -142,7 +143,8 @@ def _read_rests(connection: sa.Connection, seconds: Seconds) -> list[tuple[int, 
 def _queued_rest(row: Any, rest: Rest, seconds: Seconds) -> Queued:
     shape = shape_of(row)
     length = seconds(row.tenant, row.name, shape, row.max_seconds)
-    key = ClassKey(row.tenant, row.priority, shape, length, "", row.reservation, row.preemptible)
+    guessed = row.max_seconds is None and length is not None
+    key = ClassKey(row.tenant, row.priority, shape, length, "", row.reservation, row.preemptible, guessed)
     return Queued(row.array, key, row.submitted_ns, None, row.user_id, rest)
 
 

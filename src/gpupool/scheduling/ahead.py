@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of
 from gpupool.scheduling.gang import Missing, Muster, least_amount
+from gpupool.scheduling.promises import Certain, Promised, PromisesAhead, as_promise
 from gpupool.scheduling.quotas_ahead import QuotasAhead
 from gpupool.scheduling.refusal_kept import kept_back, quota_kept_back
 from gpupool.scheduling.reservation import hold_all
@@ -47,7 +49,9 @@ FORECAST = 32
 class Ahead:
     """`show` before a class is placed, `placed` or `found_none` after, `lift` when all have had their turn."""
 
-    def __init__(self, work: Work, gangs: Mapping[str, Missing], now_ns: int, depth: int = DEPTH) -> None:
+    def __init__(
+        self, work: Work, gangs: Mapping[str, Missing], now_ns: int, promised: Promised, depth: int = DEPTH
+    ) -> None:
         self.starts: dict[ClassKey, Start] = {}
         self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
         self._backfill: Backfill | None = None
@@ -57,14 +61,19 @@ class Ahead:
         self._own: dict[ClassKey, Hold] = {}
         self._served: set[ClassKey] = set()
         self._searches = self._quota_searches = self._tried = 0
-        if work.snapshot.reservations:
+        self._promised, self._certain = promised, Certain(work, now_ns)
+        self._any_firm = bool(promised)
+        self._promises: PromisesAhead
+        if work.snapshot.reservations or promised:
             self._begin()
 
-    def show(self, waiting: Waiting) -> None:
-        """Leave in sight what the class may take that starts now and runs as long as it does."""
+    def show(self, waiting: Waiting, claim: str = "") -> None:
+        """Leave in sight what the class may take that starts now and runs as long as it does; it is `claim`'s turn."""
         self._work.quotas.firm = not waiting.preemptible
         if self._backfill is not None:
-            until = self._backfill.timeline.until(waiting.seconds)
+            if self._promises.lift(claim):
+                self._backfill.lift()
+            until = self._backfill.timeline.until(self._seconds(waiting))
             self._backfill.show(until, owner_of(waiting.tenant, waiting.reservation))
             self._work.quotas.window = self._now_ns, until
 
@@ -82,6 +91,7 @@ class Ahead:
         """The class's next claim, or its gang, sits there from now on."""
         self._served.add(waiting.key)
         taken = taken_by(seated)
+        self._certain.placed(waiting, taken)
         if self._backfill is None:
             self._so_far.append((taken, waiting))
         else:
@@ -89,7 +99,12 @@ class Ahead:
             self._backfill.took(taken, until)
             self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
 
-    def found_none(self, waiting: Waiting, *, inside: bool = False) -> bool:
+    def stands(self, claim: str) -> None:
+        """Others leave for the claim; until it sits on what they leave, what it was promised stays so."""
+        if (start := self._promised.get(claim)) is not None:
+            self._promises.again(start)
+
+    def found_none(self, waiting: Waiting, claim: str, *, inside: bool = False) -> bool:
         """The class found no room in what was shown: it may be the head that everybody behind it must not delay.
 
         Where it has the turn of a claim `inside` what its tenant is guaranteed, but would go over that now, it is
@@ -99,23 +114,32 @@ class Ahead:
         if not parts:
             return True
         backfill, lacks, found = self._backfill or self._begin(), self._lacks(waiting), False
-        if self._may_search(lacks) and (self._was_promised(waiting) or backfill.due(parts, self._depth, lacks)):
+        known, due = claim in self._promised, self._was_promised(waiting)
+        inside = inside and not known  # what it was promised stands, wherever its tenant is by then
+        if known or (self._may_search(lacks) and (due or backfill.due(parts, self._depth, lacks, waiting.priority))):
             self._searches += 1
             self._quota_searches += bool(lacks)
-            found = self._promise(backfill, waiting, parts, lacks, inside=inside)
+            found = self._promise(backfill, waiting, claim, parts, lacks, inside=inside)
         if found or not inside:
             self._found_none.append(waiting)
         return found or not inside
 
+    def promised(self) -> dict[ClassKey, Start]:
+        """Of the starts those that are promises, with those of claims that had no turn."""
+        if not self._any_firm:
+            return {}
+        made = {key: start for key, start in self.starts.items() if start.firm}
+        return {**made, **self._promises.untouched()}  # a class has one: that of its first head
+
     @contextmanager
-    def due(self, waiting: Waiting) -> Iterator[bool]:
-        """Whether the class was promised a start that has come; if so, the cards of the promise alone are in sight."""
-        start = self._work.snapshot.promised.get(waiting.key)
+    def due(self, waiting: Waiting, claim: str) -> Iterator[bool]:
+        """Whether it was promised a start that has come; if so, the cards of the promise alone are in sight."""
+        start = self._promised.get(claim) or self._work.snapshot.promised.get(waiting.key)
         if start is None or not start.reserved or start.at_ns > self._now_ns:
             yield False
             return
         backfill, owner = self._backfill or self._begin(), owner_of(waiting.tenant, waiting.reservation)
-        with backfill.only(start, backfill.timeline.until(waiting.seconds), owner):
+        with backfill.only(start, backfill.timeline.until(self._seconds(waiting)), owner):
             yield True
 
     def estimate(self, waiting: Waiting) -> Start | None:
@@ -150,7 +174,7 @@ class Ahead:
         if hold is not None and self._has_room(waiting, said):
             return kept_back(waiting, hold, self._now_ns)
         assert self._backfill is not None
-        until = self._backfill.timeline.until(waiting.seconds)
+        until = self._backfill.timeline.until(self._seconds(waiting))
         self._work.quotas.firm = not waiting.preemptible
         later = self._work.quotas.promised(*self._asked(waiting), (self._now_ns, until))
         return said if later is None or said.dominant is not Reason.BEHIND else quota_kept_back(waiting, later)
@@ -184,10 +208,17 @@ class Ahead:
     def _may_search(self, lacks: str) -> bool:
         return self._searches < SEARCHES and (not lacks or self._quota_searches < QUOTA_SEARCHES)
 
-    def _promise(self, backfill: Backfill, waiting: Waiting, parts: Parts, lacks: str, *, inside: bool) -> bool:
+    def _seconds(self, waiting: Waiting) -> int | None:
+        """How long it runs beside promises: a run time that nothing but the past tells breaks none."""
+        return None if waiting.guessed and self._any_firm else waiting.seconds
+
+    def _promise(
+        self, backfill: Backfill, waiting: Waiting, claim: str, parts: Parts, lacks: str, *, inside: bool
+    ) -> bool:
         collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
-        before, attempt = self._work.snapshot.promised.get(waiting.key), partial(self._attempt_at, waiting)
-        owner, seconds = owner_of(waiting.tenant, waiting.reservation), waiting.seconds
+        before = self._promised.get(claim) or self._work.snapshot.promised.get(waiting.key)
+        attempt, seconds = partial(self._attempt_at, waiting), self._seconds(waiting)
+        owner = owner_of(waiting.tenant, waiting.reservation)
         found = backfill.promise(
             parts,
             seconds,
@@ -196,6 +227,7 @@ class Ahead:
             collects=collects,
             before=before,
             lacks=lacks,
+            priority=waiting.priority,
             unless=attempt if inside else None,
         )
         if found is None:
@@ -208,8 +240,18 @@ class Ahead:
             self._quotas.keep(waiting.tenant, found.taken, found.at_ns, until, firm=firm)
         if found.hold is not None:
             self._own[waiting.key] = found.hold
-            self.starts |= {waiting.key: start_of(found.hold)} if found.at_ns < UNTOLD else {}
+            self.starts |= {waiting.key: self._told(waiting, claim, found.hold)} if found.at_ns < UNTOLD else {}
         return True
+
+    def _told(self, waiting: Waiting, claim: str, hold: Hold) -> Start:
+        """What is remembered of the start: a promise, if it was one and comes no later, or can be one now."""
+        start, before = replace(start_of(hold), claim=claim), self._promised.get(claim)
+        stands = before is not None and hold.start_ns <= before.at_ns
+        usable = self._could_use(waiting)
+        if not stands and not self._certain.is_certain(waiting, hold.start_ns, hold.taken, usable):
+            return start
+        self._any_firm = True
+        return as_promise(start, hold.taken, self._work.snapshot.cards)
 
     def _has_room(self, waiting: Waiting, said: Rejection) -> bool:
         """Whether it would sit somewhere if nothing were held. Gangs are tried, the first TRIED of them."""
@@ -228,6 +270,7 @@ class Ahead:
             timeline.ends(taken, timeline.until(waiting.seconds))
             until = timeline.until(waiting.seconds)
             self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
+        self._promises = PromisesAhead(self._promised, snapshot.waiting, timeline, self._quotas)
         return self._backfill
 
     def _parts(self, waiting: Waiting) -> Parts:
@@ -273,7 +316,7 @@ class Ahead:
         if self._backfill is None:
             return None
         timeline, could = self._backfill.timeline, self._could_use(waiting)
-        until, owner = timeline.until(waiting.seconds), owner_of(waiting.tenant, waiting.reservation)
+        until, owner = timeline.until(self._seconds(waiting)), owner_of(waiting.tenant, waiting.reservation)
         met = [hold for hold in timeline.holds if hold.start_ns < until and could[hold.taken.rows].any()]
         own = self._own.get(waiting.key)
         others = [hold for hold in met if hold is not own and (not owner or hold.owner != owner)]

@@ -46,8 +46,8 @@ class Backfill:
 
     def __init__(self, free: Free, timeline: Timeline) -> None:
         self.free, self.timeline = free, timeline
-        self._promised: list[Bools] = []
-        self._lacked: set[str] = set()
+        self._promised: list[tuple[int, Bools]] = []
+        self._lacked: dict[str, int] = {}
         self._screen: tuple[int, str] | None = None
         self._hidden: Taken | None = None
 
@@ -98,6 +98,7 @@ class Backfill:
         collects: bool = True,
         before: Start | None = None,
         lacks: str = "",
+        priority: int = 0,
         unless: Attempt | None = None,
     ) -> Promise | None:
         """The head's start and cards, held from then on; None where it could not start however much ended.
@@ -116,20 +117,21 @@ class Backfill:
         if other is not None and other[0] < start:
             return None
         if lacks:
-            self._lacked.add(lacks)
+            self._lacked[lacks] = max(priority, self._lacked.get(lacks, priority))
         else:
-            self._promised.append(_could_use(parts))
+            self._promised.append((priority, _could_use(parts)))
         return Promise(start, taken, self._held(start, taken, seconds) if start < UNTOLD or not lacks else None)
 
-    def due(self, parts: Parts, depth: int = 1, lacks: str = "") -> bool:
+    def due(self, parts: Parts, depth: int = 1, lacks: str = "", priority: int = 0) -> bool:
         """Whether this head gets a promise: fewer than `depth` before it wait for any of the cards it could use.
 
-        Of those that lack something else, the first gets one.
+        Of those that lack something else, the first gets one. Heads of lower priority are before it only because theirs
+        was promised earlier: they are not counted.
         """
         if lacks:
-            return lacks not in self._lacked
+            return self._lacked.get(lacks, priority - 1) < priority
         mine = _could_use(parts)
-        return sum(bool((mine & theirs).any()) for theirs in self._promised) < depth
+        return sum(bool((mine & theirs).any()) for rank, theirs in self._promised if rank >= priority) < depth
 
     def _search(
         self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str, before: Start | None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
@@ -21,6 +22,7 @@ from gpupool.scheduling.fairness import NOT_OWED, Queue, Standing
 from gpupool.scheduling.floors import Floors
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.owed import claim_of, owed_first
+from gpupool.scheduling.promises import Promised, promised_claims
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.verdicts import Verdicts
@@ -64,14 +66,15 @@ def planned(
     at_jobs = board.roster.looked if board else 0
     board = Board(snapshot) if board is None else board.follow(snapshot)
     owed = tuple(dict.fromkeys((*snapshot.owed, *board.roster.awaited())))
-    snapshot = owed_first(snapshot, owed)
+    promised = promised_claims(snapshot)
+    snapshot = owed_first(owed_first(snapshot, owed), promised)
     looked, mark = board.free.rows, board.mark()
     try:
-        run = Run(snapshot, now_ns, board, rules, owed)
+        run = Run(snapshot, now_ns, board, rules, owed, promised)
         placed = run.place_all(limit)
         rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed)))) if said else {}
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts, board.roster.looked - at_jobs)
-        starts = {**run.ahead.starts, **run.evicting.starts}
+        starts = {**run.ahead.starts, **run.evicting.starts, **run.ahead.promised()}
         evictions = tuple(run.evicting.evictions)
         yield Plan(snapshot.generation, tuple(placed), rejections, effort, evictions, starts), run
     finally:
@@ -82,7 +85,13 @@ class Run:
     """One plan in the making: whose turn it is, and what comes of it."""
 
     def __init__(
-        self, snapshot: Snapshot, now_ns: int, board: Board, rules: PreemptionRules, owed: Iterable[str] = ()
+        self,
+        snapshot: Snapshot,
+        now_ns: int,
+        board: Board,
+        rules: PreemptionRules,
+        owed: Iterable[str] = (),
+        promised: Promised = MappingProxyType({}),
     ) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
@@ -93,6 +102,7 @@ class Run:
         """Classes that had the turn of a claim inside its guarantee, and cannot be promised a start inside of it."""
         self._owed = {claim: place for place, claim in enumerate(owed)}
         """Those of them who had no first turn yet, or sit after it."""
+        self._promised = {claim: place - len(promised) for place, claim in enumerate(promised)}
         self.work.waits |= (
             {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
         )
@@ -102,7 +112,7 @@ class Run:
         self.verdicts = Verdicts(self.work, self.gangs)
         for kept in snapshot.kept:  # before reservations choose their cards
             self.work.hold_for(kept)
-        self.ahead = Ahead(self.work, self.gangs, now_ns)
+        self.ahead = Ahead(self.work, self.gangs, now_ns, promised)
         self.evicting = Evicting(self.work, rules, now_ns, self.ahead.held)
 
     def place_all(self, limit: int) -> list[Placement]:
@@ -111,7 +121,7 @@ class Run:
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
             self.attempts += 1
-            self.ahead.show(waiting[i])
+            self.ahead.show(waiting[i], claim_of(waiting[i], head))
             found = self._place(waiting[i], head)
             placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
@@ -132,13 +142,18 @@ class Run:
             waiting,
             lambda i: self.outranked(waiting[i]),
             lambda i: self.standing(waiting[i]),
-            lambda i, head: self.owed(waiting[i], head),
+            lambda i, head: self.place(waiting[i], head),
             lambda i, head: self.floor(waiting[i], head),
         )
 
     def owed(self, waiting: Waiting, head: int = 0) -> int:
         """The place of that head, or of the gang, among those for whom others were told to leave."""
         return self._owed.get(claim_of(waiting, head), NOT_OWED) if waiting.heads else NOT_OWED
+
+    def place(self, waiting: Waiting, head: int = 0) -> int:
+        """Before all others (below 0) where its start is promised, else as `owed`."""
+        promised = self._promised.get(claim_of(waiting, head)) if self._promised and waiting.heads else None
+        return self.owed(waiting, head) if promised is None else promised
 
     def floor(self, waiting: Waiting, head: int = 0) -> int | None:
         """The priority that the claim's turn may not pass, as it borrows and others are inside their guarantee."""
@@ -164,12 +179,13 @@ class Run:
             self.ahead.placed(waiting, found)
             return following
         if self.evicting.make_room(waiting, job, None if gang is None else self.gangs[gang.id]):
+            self.ahead.stands(job)
             return following
         if job in self._owed:  # what was left for it is gone: it waits its turn like others
             del self._owed[job]
             return head
         early = not self.outranked(waiting) and self.borrows(waiting)
-        if self.ahead.found_none(waiting, inside=early):
+        if self.ahead.found_none(waiting, job, inside=early):
             return None
         self._late.add(waiting.key)
         return head
@@ -209,6 +225,9 @@ class Run:
             return self._place_gang(waiting, self.gangs[waiting.gang.id])
         job, tenant = waiting.heads[head], waiting.tenant
         seated = self.work.seat_kept(tenant, job) or self.work.seat(tenant, waiting.shape)
+        if seated is None and job in self._promised:
+            with self.ahead.due(waiting, job) as due:
+                seated = self.work.seat(tenant, waiting.shape) if due else None
         return [(job, seated)] if seated else []
 
     def _place_gang(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
@@ -226,7 +245,7 @@ class Run:
 
     def _as_promised(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
         """The seats that were kept for the gang, where looking everywhere did not find as many."""
-        with self.ahead.due(waiting) as due:
+        with self.ahead.due(waiting, asked.gang.id) as due:
             return Muster(self.work, waiting.tenant, asked).gather() if due else []
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:

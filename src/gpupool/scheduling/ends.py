@@ -14,7 +14,7 @@ import numpy as np
 
 from gpupool.model.partition import Placement as Place
 from gpupool.scheduling.snapshot import Cards, Ints, Running
-from gpupool.scheduling.steps import AT, COLUMNS
+from gpupool.scheduling.steps import AT, COLUMNS, PLACE
 
 UNTOLD = 1 << 61
 """From here on jobs of unknown end are put, the one that runs longest first: after all that is known."""
@@ -120,6 +120,13 @@ class Ends:
             self._cards, self._nodes = (_merged(*each) for each in zip(self._lines, more, strict=True))
             self._came.clear()
         return _expected(self._cards, now_ns), _expected(self._nodes, now_ns)
+
+    def overdue(self, now_ns: int) -> Ints:
+        """Rows of the cards of jobs that should have ended by now."""
+        self.at(now_ns)
+        late = int(self._cards[AT].searchsorted(now_ns, "right"))
+        rows: Ints = self._cards[PLACE, :late]
+        return rows
 
     def pieces(self, now_ns: int) -> list[tuple[int, int, Place]]:
         """Of partitions, when each is expected to come back, the row of its card, and which piece it is."""

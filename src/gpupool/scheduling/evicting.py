@@ -177,7 +177,8 @@ class Evicting:
         self._work.hold(found.seats)
         rows, sizes = (tuple(n for seated in found.seats for n in column(seated).tolist()) for column in _SEATS)
         milli = tuple(seated.shape.held_milli for seated in found.seats for _ in seated.rows)
-        self.starts.setdefault(claimant.waiting.key, Start(self._gone_by(claimant), rows, True, milli, sizes))
+        start = Start(self._gone_by(claimant), rows, True, milli, sizes, claim=claimant.job)
+        self.starts.setdefault(claimant.waiting.key, start)
 
     def _gone_by(self, claimant: Claimant) -> int:
         """When the last of those who leave for it has left, told now or before.

@@ -87,7 +87,7 @@ def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explana
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:
     def turn(one: Waiting) -> Rank:
-        named, owed = replace(one, heads=one.heads or ("",)), before.owed(one)
+        named, owed = replace(one, heads=one.heads or ("",)), before.place(one)
         return rank(named, 0, before.outranked(one), before.standing(one), owed, before.floor(one))
 
     mine = turn(waiting)

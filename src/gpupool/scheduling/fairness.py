@@ -1,9 +1,10 @@
 """Whose turn it is.
 
-The order of the queue: higher priority first, then claims for which others were told to leave (`owed`, first told
-first), then claims inside what their tenant is guaranteed before those that borrow, then whoever stands lowest in the
-quota tree, then the oldest. Where borrowed quota is taken back, a claim that borrows does not go before one inside its
-guarantee, whatever its priority (`floors`): the owner would tell it to leave at once.
+The order of the queue: claims whose start is promised (`promises`), then higher priority, then claims for which others
+were told to leave (`owed`, first told first), then claims inside what their tenant is guaranteed before those that
+borrow, then whoever stands lowest in the quota tree, then the oldest. Where borrowed quota is taken back, a claim that
+borrows does not go before one inside its guarantee, whatever its priority (`floors`): the owner would tell it to leave
+at once.
 
 Where a node stands beside its siblings is what it had of the pool, divided by its weight: its dominant share (the
 larger of its parts of the pool's compute and of its memory; Ghodsi et al., Dominant Resource Fairness, NSDI 2011),
@@ -36,6 +37,9 @@ Standing = tuple[int, ...]
 NOT_OWED = 1 << 62
 """As a place among those for whom others were told to leave."""
 
+PROMISED = -(1 << 62)
+"""As such a place, that of the first claim whose start is promised; those behind it have the next ones, up to -1."""
+
 _AFTER_OWED = 1 << 61
 """Added to the place of a claim that is owed seats too, but borrows, where another is owed inside its guarantee."""
 
@@ -52,9 +56,14 @@ def rank(
     owed: int = NOT_OWED,
     floor: int | None = None,
 ) -> Rank:
-    """Where the class stands with its head number `head` next; `floor`: the priority that its turn may not pass."""
+    """Where the class stands with its head number `head` next; `floor`: the priority that its turn may not pass.
+
+    A claim whose start is promised (its place is below 0) goes before everybody: its cards are kept for it anyway.
+    """
     submitted = waiting.heads_ns[head] if waiting.heads_ns else waiting.oldest_ns
     own = waiting.priority
+    if owed < 0:
+        return (PROMISED, owed, borrowing, -own, stands, submitted, waiting.heads[head])
     if floor is not None and own >= floor:
         after = owed if owed == NOT_OWED else _AFTER_OWED + owed
         return (-floor, after, borrowing, -own, stands, submitted, waiting.heads[head])

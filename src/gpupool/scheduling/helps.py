@@ -48,7 +48,7 @@ def helps(
     if at_ns and (start is None or at_ns < start.at_ns):
         found.append(wording_help.wait_for_lower(at_ns, after.evicting.rules.protected_s))
     elif start is not None:
-        found.append(wording_help.wait_until(start.at_ns, promised=start.reserved))
+        found.append(wording_help.wait_until(start.by_ns, promised=start.firm))
     elif said.fits_ever:
         found.append(wording_help.WAIT)
     return tuple(found) or ((said.hint,) if said.hint else ())

@@ -57,6 +57,8 @@ class Later:
     """Running jobs that have ended by then."""
     collects: bool = False
     """It waits for jobs of unknown end: what they give back is kept for it from now on."""
+    claim: str = ""
+    """Of a start that the last plan promised, the job or gang that it is kept for."""
 
     def met(self, since_ns: int, until_ns: int) -> bool:
         """Whether who runs from then until then has to find room beside it at its start."""

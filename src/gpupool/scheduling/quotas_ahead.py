@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,11 +76,22 @@ class QuotasAhead:
             quotas.window = seen
             quotas.rollback(mark)
 
-    def keep(self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, firm: bool) -> None:
-        """From now on nobody may take what these seats need of any quota at that start."""
+    def keep(self, tenant: str, taken: Taken, start_ns: int, end_ns: int, *, firm: bool, claim: str = "") -> None:
+        """From now on nobody may take what these seats need of any quota at that start; `claim` is for `forget`."""
         if self._quotas.tree.resources:
             use, tree = self._quotas.use_of(taken), self._tree_at(start_ns, end_ns)
-            self._keep(Later(tree, tenant, use, firm, start_ns, end_ns, self._gone(start_ns)))
+            self._keep(Later(tree, tenant, use, firm, start_ns, end_ns, self._gone(start_ns), claim=claim))
+
+    def forget(self, claim: str) -> None:
+        """As if nothing had been kept for the claim, of what else is kept."""
+        kept = list(self._quotas.later)
+        if not any(one.claim == claim for one in kept):
+            return
+        self._quotas.later.clear()
+        for one in kept:
+            if one.claim != claim:  # made anew: the trees of those behind it have the claim in them
+                tree, gone = self._tree_at(one.start_ns, one.end_ns), self._gone(one.start_ns)
+                self._keep(replace(one, tree=tree, gone=gone))
 
     def collect(self, tenant: str, taken: Taken, start_ns: int, *, firm: bool, inside: bool = False) -> None:
         """Nobody may use from now on what these seats need of any quota; nobody knows when `start_ns` is.

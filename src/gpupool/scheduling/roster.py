@@ -31,6 +31,7 @@ class Roster:
         self._gangs: defaultdict[str, Group] = defaultdict(dict)
         self._leaving: defaultdict[str, Group] = defaultdict(dict)
         self._reserved: Group = {}
+        self._guessed: Group = {}
         self._preemptible = 0
 
     def follow(self, running: tuple[Running, ...]) -> None:
@@ -72,6 +73,10 @@ class Roster:
         """Those that run in a reservation."""
         return self._in_order(self._reserved)
 
+    def guessed(self) -> list[Running]:
+        """Those whose end no limit tells, only the past."""
+        return self._in_order(self._guessed)
+
     @property
     def anyone_leaves(self) -> bool:
         """Whether there is anybody who is leaving, or could be told to."""
@@ -94,6 +99,8 @@ class Roster:
             self._leaving[job.leaving_for][job.job] = job
         if job.reservation is not None:
             self._reserved[job.job] = job
+        if job.guessed:
+            self._guessed[job.job] = job
         self._preemptible += job.preemptible
 
     def _go(self, job: Running) -> None:
@@ -102,6 +109,7 @@ class Roster:
         _out(self._gangs, job.gang, job)
         _out(self._leaving, job.leaving_for, job)
         self._reserved.pop(job.job, None)
+        self._guessed.pop(job.job, None)
         self._preemptible -= job.preemptible
 
     def _in_order(self, group: Group) -> list[Running]:

@@ -45,6 +45,9 @@ class CardStatus(StrEnum):
 CARD_STATUS = tuple(CardStatus)
 """`Cards.status` holds indices into this."""
 
+LEEWAY_NS = 60 * 10**9
+"""A job that its limit ends has given its cards back within this; that is also when `ends` expects it."""
+
 
 @dataclass(frozen=True)
 class Hosts:
@@ -152,6 +155,8 @@ class Waiting:
     """The name of the reservation that it may use, beside what everybody may."""
     preemptible: bool = False
     """It may be made to give its seats back and wait again; so it may use what others are guaranteed."""
+    guessed: bool = False
+    """`seconds` is what the past has taught: no limit ends the job then."""
 
     @classmethod
     def of(cls, key: ClassKey, heads: Sequence[str], count: int, heads_ns: Sequence[int], gang: Gang | None) -> Waiting:
@@ -168,12 +173,14 @@ class Waiting:
             gang=gang,
             reservation=key.reservation,
             preemptible=key.preemptible,
+            guessed=key.guessed,
         )
 
     @cached_property
     def key(self) -> ClassKey:
-        gang = self.gang.id if self.gang else ""
-        return ClassKey(self.tenant, self.priority, self.shape, self.seconds, gang, self.reservation, self.preemptible)
+        gang, may_leave = self.gang.id if self.gang else "", self.preemptible
+        shape, seconds = self.shape, self.seconds
+        return ClassKey(self.tenant, self.priority, shape, seconds, gang, self.reservation, may_leave, self.guessed)
 
 
 class ClassKey(NamedTuple):
@@ -186,6 +193,7 @@ class ClassKey(NamedTuple):
     gang: str = ""
     reservation: str | None = None
     preemptible: bool = False
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,6 +223,8 @@ class Running:
     """Of partitions, which piece of each of `rows`."""
     numa: tuple[NumaPart, ...] = ()
     """What it has of its node's NUMA nodes."""
+    guessed: bool = False
+    """`ends_ns` is what the past says: no limit ends it then."""
 
 
 @dataclass(frozen=True)
@@ -280,15 +290,28 @@ class Eviction:
 
 @dataclass(frozen=True)
 class Start:
-    """When a class that waits will start at the latest, as far as is known now; `rows`: the cards kept for it then."""
+    """When a class that waits will start, as far as is known now; `rows`: the cards kept for it then."""
 
     at_ns: int
     rows: tuple[int, ...] = ()
     reserved: bool = False
-    """Nothing of lower rank delays it; else it is an estimate only."""
+    """Cards are kept for it, and nothing of lower rank delays it."""
     milli: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     """How much is kept of each of the rows."""
+    claim: str = ""
+    """Whose start it is, where cards are kept for it: a job of the class, or its gang."""
+    firm: bool = False
+    """It is a promise: no claim that comes later delays it, whatever its rank. Else it is an estimate."""
+    hosts: tuple[tuple[str, int, int], ...] = ()
+    """Of a promise, what is kept beside the cards: node, processors in thousandths, main memory in bytes."""
+    devices: tuple[str, ...] = ()
+    """Of a promise, the names of the cards in `rows`: those may be others in the next snapshot."""
+
+    @property
+    def by_ns(self) -> int:
+        """What people are told: a promise holds with what ends of jobs take."""
+        return self.at_ns + LEEWAY_NS if self.firm else self.at_ns
 
 
 @dataclass(frozen=True)

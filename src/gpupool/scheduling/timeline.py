@@ -77,6 +77,14 @@ class Timeline:
         self.held[hold.taken.rows] = True
         self._span(hold, -1, Kind.HOLD)
 
+    def release(self, hold: Hold) -> None:
+        """As if it had never been held."""
+        self.holds = [one for one in self.holds if one is not hold]
+        self._span(hold, 1, Kind.HOLD)
+        self.held[:] = False
+        for one in self.holds:
+            self.held[one.taken.rows] = True
+
     def used(self, part: Hold) -> None:
         """So much of a hold of this owner has a running job of the owner, until its end or that of the hold."""
         self._span(part, 1, Kind.USED)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Rejection
+from gpupool.scheduling.foretold import Words
 from gpupool.scheduling.snapshot import Eviction, Expected, Floats, Placement
 from gpupool.simulation.fragments import Fragmentation, largest_milli, names, whole_by_node
 from gpupool.simulation.replay import Outcome
@@ -93,6 +94,9 @@ class Figures:
     jobs: int
     refused: Mapping[str, int]
     unstarted: int
+    promises: Words
+    """Starts that were promised, kept and broken."""
+    estimates: Words
     decisions: int
     cycles: int
     span_seconds: float
@@ -207,6 +211,8 @@ class Meter:
             jobs=self._jobs,
             refused=dict(outcome.refused),
             unstarted=len(self._unstarted),
+            promises=outcome.promises,
+            estimates=outcome.estimates,
             decisions=outcome.decisions,
             cycles=outcome.cycles,
             span_seconds=round(outcome.ended_ns / NS, 3),

@@ -19,6 +19,7 @@ from gpupool.model.gang import Gang, Group, Role
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Ended, Foretold, Words, off_pct
 from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Start
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
@@ -65,6 +66,9 @@ class Outcome:
     left_running: int = 0
     no_end: int = 0
     """Of those: jobs whose end nobody knows."""
+    promises: Words = field(default_factory=Words)
+    estimates: Words = field(default_factory=Words)
+    """Starts that were told as estimates, each claim once for each sort (`foretold`)."""
 
 
 class Replay:
@@ -91,6 +95,9 @@ class Replay:
         self._promised: Mapping[ClassKey, Start] = {}
         self._evicted: deque[tuple[int, str]] = deque()
         self._owed = Owed()
+        self.foretold = Foretold()
+        self.ended: list[Ended] = []
+        """What came of each start that was told."""
 
     def run(self, arrivals: Sequence[Arrival], now_ns: int = 0, progress: Progress | None = None) -> Outcome:
         """Let the arrivals come, and what runs in the world end. `now_ns` is where the clock stands."""
@@ -175,10 +182,12 @@ class Replay:
             self.world.promised = plan.starts
             self._evict(plan.evictions, now_ns)
             self._place(plan.placements, now_ns)
+            self.foretold.plan(plan.starts, now_ns)
             if not plan.placements and not plan.evictions:
                 self._wake_for(plan, now_ns)
-                return
+                break
             self._wakes = 0
+        self.ended += self.foretold.passed(now_ns, lambda _claim: True)
 
     def _rules(self, now_ns: int) -> PreemptionRules:
         """Who may be evicted, with who was within the last hour: a tenant's jobs are not evicted without end."""
@@ -190,6 +199,7 @@ class Replay:
         for placement in placements:
             job = self.world.place(placement, now_ns)
             self._owed.settle(placement.gang or placement.job)
+            self.ended += self.foretold.started(placement.gang or placement.job, now_ns)
             self.outcome.decisions += 1
             self._plan_end(job, now_ns)
             for watcher in self._watchers:
@@ -237,6 +247,8 @@ class Replay:
         left = [*self.world.running.values(), *self.world.waiting()]
         self.outcome.left_running = len(self.world.running)
         self.outcome.left_waiting = self.world.waiting_count
+        self.outcome.promises = Words(*self.foretold.total(PROMISE))
+        self.outcome.estimates = Words(*self.foretold.total(ESTIMATE), off_pct(self.ended))
         self.outcome.no_end = sum(1 for job in left if job.left_ns is None)
         return self.outcome
 

@@ -45,7 +45,7 @@ def _facts(question: Question) -> Iterator[str]:
 
 def _summary(lives: Sequence[Life]) -> Iterator[str]:
     titles = ["policy", "allocation %", "of use %", "fragments %", "of free %", "largest", "whole nodes", "evictions"]
-    titles += ["lost card h", "never started", "refused"]
+    titles += ["lost card h", "never started", "refused", "promised starts", "broken"]
     yield "<h2>In short</h2>" + table(titles, [_short(row, lives) for row in rows(lives)])
     yield '<p class="note">Means over the seeds, of the time in which work arrives. Fragments: what is free and of no '
     yield "use to the classes of jobs that are expected. Largest: cards one claim could get. Whole nodes: wholly free."
@@ -65,6 +65,8 @@ def _short(row: Mapping[str, object], lives: Sequence[Life]) -> list[str]:
         [one.lost_card_hours for one in mine],
         [one.unstarted for one in mine],
         [sum(one.refused.values()) for one in mine],
+        [one.promises.kept + one.promises.broken for one in mine],
+        [one.promises.broken for one in mine],
     ]
     return [str(row["policy"]), *(number(mean(column)) for column in columns)]
 

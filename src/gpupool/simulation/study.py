@@ -132,6 +132,8 @@ def _row(policy: str, figures: Sequence[Figures]) -> dict[str, Any]:
         "evictions": mean([one.evictions for one in figures]),
         "lost_card_hours": mean([one.lost_card_hours for one in figures]),
         "unstarted": mean([one.unstarted for one in figures]),
+        "promised": sum(one.promises.kept + one.promises.broken for one in figures),
+        "broken": sum(one.promises.broken for one in figures),
         "refused": mean([sum(one.refused.values()) for one in figures]),
         "jobs": mean([one.jobs for one in figures]),
     }

@@ -343,7 +343,7 @@ class ExplainOut(Wire):
     holders: list[str] = Field(default_factory=list, description="own tenant's jobs whose end would help")
     ahead: int | None = Field(None, description="jobs that rank before it")
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
-    start_promised: bool = Field(False, description="nothing of lower rank delays that start")
+    start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")
     gang: GangStandOut | None = Field(None, description="of a member: its gang, while any of it holds cards")
     array: ArrayOut | None = Field(None, description="where an array was named: the array, of which `job` is the next")
 
@@ -363,4 +363,4 @@ class QueuedOut(Wire):
     waited_seconds: int | None = None
     reason: str | None = Field(None, description="the dominant one, in a few words")
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
-    start_promised: bool = False
+    start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")

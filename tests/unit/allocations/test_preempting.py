@@ -303,7 +303,8 @@ def test_what_an_owner_took_back_is_not_borrowed_again_by_a_higher_priority(hous
     found = states(house)
     assert (found["mine"], found[victim]) == ("starting", "pending")
     assert len(told(house, "job.preempted")) == 1
-    assert first.start_promised
+    assert first.start_ns is not None
+    assert not first.start_promised, "an owner of higher priority may take the seats first"
 
 
 def test_a_claim_that_was_cancelled_is_owed_nothing(house: House) -> None:

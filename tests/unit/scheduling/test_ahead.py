@@ -44,7 +44,9 @@ def test_a_head_that_waits_for_a_known_end_is_promised_that_start_and_its_cards(
     columns, jobs = pool(100)
     found = plan(snapshot(columns, HEAD), jobs)
     whole_cards = (1000, 1000), (MODELS["T4"], MODELS["T4"])
-    assert found.starts == {HEAD.key: Start(100 * SECOND, (0, 1), True, *whole_cards)}
+    names = columns.uuids[:2]
+    start = Start(100 * SECOND, (0, 1), True, *whole_cards, claim="head", firm=True, devices=names)
+    assert found.starts == {HEAD.key: start}
 
 
 def test_what_ends_before_the_heads_start_passes_it_and_what_does_not_waits_and_is_told_why() -> None:
@@ -227,7 +229,8 @@ def test_a_gang_keeps_the_seats_it_was_promised_where_looking_anew_finds_it_none
     assert plan(before, jobs).starts[gang.key].at_ns == 90 * SECOND
     size = MODELS["T4"]
     kept = Start(46 * SECOND, (2, 3, 0, 1), True, (300, 300, 1000, 1000), (9 * GIB, 9 * GIB, size, size))
-    assert plan(before, jobs, promised={gang.key: kept}).starts == {gang.key: kept}
+    again = plan(before, jobs, promised={gang.key: kept}).starts[gang.key]
+    assert (again.at_ns, again.rows, again.milli, again.sizes) == (kept.at_ns, kept.rows, kept.milli, kept.sizes)
     later = replace(before, cards=cards("2x2xT4", used={"node-2/1": (600, 2 * GIB)}))
     assert placed(plan(later, jobs[1:], now=46)) == []
     found = plan(later, jobs[1:], now=46, promised={gang.key: kept})

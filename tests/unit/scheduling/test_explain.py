@@ -220,7 +220,7 @@ def test_the_head_is_told_the_start_it_is_promised_and_the_next_one_an_estimate(
     first, second = (explain(before, one, NOW) for one in before.waiting)
     assert first.start is not None
     assert (first.start.at_ns, first.start.reserved) == (ends[1], True)
-    assert first.helps[-1] == "wait: it starts at 1970-01-01T03:46:40Z at the latest"
+    assert first.helps[-1] == "wait: it starts at 1970-01-01T03:47:40Z at the latest"
     assert second.start is not None
     assert (second.start.at_ns, second.start.reserved) == (ends[1] + 600 * 10**9, False)
     assert second.helps[-1] == (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from bench.figures.promises import BUSY
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
-from gpupool.model.quota import UNLIMITED, Amount
+from gpupool.model.quota import UNLIMITED, Amount, Quota
 from gpupool.scheduling.snapshot import Snapshot, TenantView
 from gpupool.simulation.promises import Ledger, PromisedReplay
+from gpupool.simulation.study import Case, Question, live
+from gpupool.simulation.synthetic import generate
 from gpupool.simulation.trace import NS, Arrival, Node
 from gpupool.simulation.world import World, columns_of
 
@@ -41,3 +46,13 @@ def test_a_job_that_outlives_its_limit_makes_the_promise_late_and_that_is_seen()
 def test_what_is_short_enough_passes_the_head_and_what_is_not_does_not() -> None:
     found = ledger(job("a", 0, 100, 100), job("b", 1, 10, 10, BOTH), job("short", 2, 98, 98), job("long", 2, 5, 99))
     assert {name: at // NS for name, at in found.started_ns.items()} == {"a": 0, "short": 2, "b": 100, "long": 110}
+
+
+def test_lives_with_tenants_priorities_gangs_and_quotas_break_no_promise_and_say_so() -> None:
+    few = replace(BUSY, days=1, cards=8, load_pct=60, seed=7)
+    nodes = (Node("n", (("H200", 140 * GIB),) * 8),)
+    trace = replace(generate(few), quotas=dict.fromkeys(("team-1", "team-2"), Quota(2000, borrowing_milli=6000)))
+    figures = live(Case(Question(nodes, ("binpack",), (7,), trace=trace), "binpack", 7), lambda _part: None).figures
+    assert figures.promises.kept >= 10
+    assert figures.promises.broken == 0
+    assert figures.estimates.kept > figures.estimates.broken

@@ -1,0 +1,106 @@
+"""Promised starts and estimates beside several tenants, priorities, gangs, quotas: kept, broken, how sure they were.
+
+Lives of the shipped cycle on a virtual clock (`gpupool.simulation`): made-up traces with many jobs that have to wait,
+three tenants of weights 1:2:3, three priorities of which the lowest may be preempted, gangs, and limits of one to four
+times the run time. In every third life each tenant is guaranteed a quarter of the pool and may borrow; in every fourth
+a part of the jobs names no limit. Lives go on until so many starts were promised. A start is a promise where
+`explain` says "at the latest"; every other start that cards are kept for is told with its chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.rows import Row
+from gpupool.base.units import GIB
+from gpupool.model.quota import UNLIMITED, WEIGHT, Amount, Quota
+from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Ended, off_pct
+from gpupool.scheduling.snapshot import Snapshot, TenantView
+from gpupool.simulation.replay import Replay
+from gpupool.simulation.synthetic import Parameters, generate
+from gpupool.simulation.trace import Node
+from gpupool.simulation.world import World, columns_of
+
+NAME = "promises"
+COMMAND = "python -m bench promises"
+ENOUGH = 2000
+PROCESSES = 2
+FIRST_SEED = 42
+BUSY = Parameters(
+    days=2,
+    cards=32,
+    load_pct=90,
+    median_seconds=1200,
+    sigma_pct=100,
+    share_pct=15,
+    one_card_pct=40,
+    several_pct=33,
+    gang_pct=12,
+    limit_pct=100,
+    low_pct=20,
+    high_pct=5,
+    tenants=3,
+)
+POOL = [Node(f"n{number}", (("H200", 140 * GIB),) * BUSY.cards_per_node) for number in range(4)]
+GUARANTEED = Quota(nominal_milli=8000, borrowing_milli=16000)
+
+
+@dataclass(frozen=True)
+class Life:
+    """What came of one seed."""
+
+    seed: int
+    jobs: int
+    kept: int
+    broken: int
+    estimates: tuple[Ended, ...]
+    estimated: tuple[int, int]
+
+
+def run(out: Path) -> list[Row]:
+    lives = list[Life]()
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        while sum(one.kept + one.broken for one in lives) < ENOUGH:
+            seeds = range(FIRST_SEED + len(lives), FIRST_SEED + len(lives) + 2 * PROCESSES)
+            lives += pool.map(live, seeds)
+    return rows(lives)
+
+
+def live(seed: int) -> Life:
+    days = 1 if seed % 3 == 0 else BUSY.days
+    limits = 70 if seed % 4 == 0 else BUSY.limit_pct
+    trace = generate(replace(BUSY, seed=seed, days=days, limit_pct=limits))
+    quota = GUARANTEED if seed % 3 == 0 else UNLIMITED
+    tenants = {
+        name: TenantView(quota, Amount(), weight_milli=weight * WEIGHT) for name, weight in trace.weights.items()
+    }
+    replay = Replay(World(Snapshot(0, columns_of(POOL), tenants, ())))
+    replay.run(trace.arrivals)
+    kept, broken = replay.foretold.total(PROMISE)
+    estimates = tuple(one for one in replay.ended if one.told.sort != PROMISE)
+    return Life(seed, len(trace.arrivals), kept, broken, estimates, replay.foretold.total(ESTIMATE))
+
+
+def rows(lives: Sequence[Life]) -> list[Row]:
+    promised = sum(one.kept + one.broken for one in lives)
+    kept, missed = (sum(one.estimated[n] for one in lives) for n in range(2))
+    told = [ended for one in lives for ended in one.estimates if ended.told.chance_pct is not None]
+    broken = sum(one.broken for one in lives)
+    note = f"of {promised} promised, {sum(one.jobs for one in lives)} jobs, {len(lives)} lives"
+    off = off_pct(told)
+    return [
+        Row("promised starts that were broken", "starts", broken, COMMAND, limit=0, note=note),
+        Row("starts that were promised", "starts", promised, COMMAND),
+        Row("estimates that came true", "%", round(100 * kept / max(1, kept + missed), 2), COMMAND),
+        Row(
+            "chances of estimates off what came true",
+            "points",
+            100.0 if off is None else off,
+            COMMAND,
+            limit=5,
+            note=f"mean over tenths of the chance, of {len(told)} estimates that were told with one",
+        ),
+    ]
