@@ -20,14 +20,14 @@ from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.free import NO_CARD, Free
 from gpupool.scheduling.snapshot import Ints
-from gpupool.scheduling.streams import NUMBER, QUANTUM, State, States, drawn
+from gpupool.scheduling.streams import NUMBER, State, States, drawn
 
 GRAIN = 1 << 11
 FULL = WHOLE * GRAIN + WHOLE
 """A card of which nothing is in use."""
 
 Entry = tuple[int, int, int, int]
-"""Grains of processors, cards, what a seat takes, what it is: number of the class."""
+"""Grains of its host, cards, what a seat takes, what it is: number of the class."""
 
 
 class _ByMemory(States):
@@ -36,12 +36,12 @@ class _ByMemory(States):
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         super().__init__(classes, kinds, cuts)
         self._kinds, self._need_of = kinds, cache(lambda shape: kinds.need_of(shape).tolist())
-        cpu = (-(-classes.cpu_milli // QUANTUM)).tolist()
-        rest = list(zip(cpu, classes.count.tolist(), classes.milli.tolist(), strict=True))
+        hosts = (-(-classes.host // self._grain)).tolist()
+        rest = list(zip(hosts, classes.count.tolist(), classes.milli.tolist(), strict=True))
         self._entries = [
             [
-                (cpu, count, milli * GRAIN + need, n)
-                for n, ((cpu, count, milli), need) in enumerate(zip(rest, menu, strict=True))
+                (host, count, milli * GRAIN + need, n)
+                for n, ((host, count, milli), need) in enumerate(zip(rest, menu, strict=True))
                 if runs[n]
             ]
             for menu, runs in zip(self._menus, self._runs, strict=True)
@@ -70,11 +70,11 @@ class _ByMemory(States):
     def seat(self, shape: Shape, kind: int) -> int:
         return shape.held_milli * GRAIN + int(self._need_of(shape)[kind])
 
-    def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
+    def state(self, kind: int, host: int, cells: Sequence[int]) -> State:
         parts = sorted(cell for cell in cells if GRAIN <= cell < FULL)
-        return State(self._menu_of[kind], cpu_milli // QUANTUM, sum(cell >= FULL for cell in cells), tuple(parts))
+        return State(self._menu_of[kind], host // self._grain, sum(cell >= FULL for cell in cells), tuple(parts))
 
-    def placed(self, state: State, cpu_milli: int, left_milli: int, count: int, seat: int) -> State:
+    def placed(self, state: State, asked: int, host: int, count: int, seat: int) -> State:
         parts, whole = list(state.parts), state.whole
         if seat >= WHOLE * GRAIN:
             whole -= count
@@ -82,15 +82,15 @@ class _ByMemory(States):
             # By bytes it fits; where rounded thousandths do not say so, compute alone tells which cards they are.
             chosen = seats(parts, whole, count, seat) or seats(parts, whole, count, seat - seat % GRAIN)
             whole -= cut_from(parts, chosen, seat)
-        return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
+        return State(state.menu, (host - asked) // self._grain, whole, tuple(parts))
 
-    def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, seat: int) -> State:
-        cpu = (left_milli - cpu_milli) // QUANTUM
+    def cut(self, state: State, asked: int, host: int, size: int, seat: int) -> State:
+        left = (host - asked) // self._grain
         if seat < GRAIN:
-            return state._replace(cpu=cpu)
+            return state._replace(host=left)
         parts = list(state.parts)
         fresh = cut_from(parts, [size], seat)
-        return State(state.menu, cpu, state.whole - fresh, tuple(parts))
+        return State(state.menu, left, state.whole - fresh, tuple(parts))
 
     def of(self, state: State) -> int:
         least, need, most = self._least[state.menu] * GRAIN, self._least_need[state.menu], self._most[state.menu]
@@ -126,9 +126,9 @@ class UsableByMemory(_ByMemory):
 
     def _worth(self, state: State) -> int:
         worth = 0
-        for cpu, count, seat, number in self._entries[state.menu]:
+        for host, count, seat, number in self._entries[state.menu]:
             wide = [part for part in state.parts if takes(part, seat)]
-            if cpu <= state.cpu and len(wide) + state.whole >= count:
+            if host <= state.host and len(wide) + state.whole >= count:
                 used = state.whole * _within_memory(FULL, seat) + sum(_within_memory(part, seat) for part in wide)
                 worth += self._weight[number] * used
         return worth
@@ -163,14 +163,14 @@ def cut_from(parts: list[int], chosen: Sequence[int], seat: int) -> int:
 
 def _walk(line: Sequence[Entry], state: State, least: int) -> int:
     """What one stream places."""
-    cpu, whole, parts, filled = state.cpu, state.whole, list(state.parts), 0
+    host, whole, parts, filled = state.host, state.whole, list(state.parts), 0
     for asked, count, seat, _ in line:
-        if asked > cpu or (seat >= WHOLE * GRAIN and count > whole):
+        if asked > host or (seat >= WHOLE * GRAIN and count > whole):
             continue
         chosen = [FULL] * count if seat >= WHOLE * GRAIN else seats(parts, whole, count, seat)
         if chosen:
             whole -= cut_from(parts, chosen, seat)
-            cpu -= asked
+            host -= asked
             filled += count * (seat // GRAIN)
     return filled
 

@@ -61,8 +61,9 @@ class CompiledStreamFill:
         rules: Rules,
     ) -> None:
         self._prices, self._cuts, self._scale = prices, cuts, rules.scale
+        self._resource = kinds.resource
         self._price = np.zeros(len(prices.price), dtype=np.int64)
-        self._hosts = Hosts(prices.count, prices.cpu, prices.allowed.astype(np.uint8), self._price)
+        self._hosts = Hosts(prices.count, prices.host, prices.allowed.astype(np.uint8), self._price)
         columns = columns_of(free, kinds)
         self._filled = StreamFill(kernel, columns, classes_of(expected, kinds), rules, self._hosts)
         self._asked, self._tolls, self._slots = (
@@ -114,7 +115,7 @@ class CompiledStreamFill:
         """Where the kernel remembers what it knows of such shapes; when there are no more places, all begin anew."""
         memory = -1 if shape.memory_bytes is None else shape.memory_bytes
         part = -1 if shape.memory_milli is None else shape.memory_milli
-        key = shape.count, shape.held_milli, shape.cpu_milli, memory, part
+        key = shape.count, shape.held_milli, self._resource.of_shape(shape), memory, part
         found = self._slots.get(key)
         if found is None:
             if len(self._slots) == SLOTS:
@@ -133,14 +134,14 @@ class Questions:
     def of(self, fit: Fit) -> Asked:
         found = self._of.get(fit)
         if found is None:
-            shape = fit.shape
+            shape, host = fit.shape, self._kinds.resource.of_shape(fit.shape)
             need = self._kinds.need_of(shape) if self._kinds.by_memory else None
-            found = self._of[fit] = Asked(shape.count, shape.held_milli, shape.cpu_milli, fit.why, need)
+            found = self._of[fit] = Asked(shape.count, shape.held_milli, host, fit.why, need)
         return found
 
 
 def columns_of(free: Free, kinds: Kinds) -> Columns:
-    columns = Columns(free.places, free.cpu_milli, kinds.of_node, len(kinds))
+    columns = Columns(free.places, kinds.resource.free_of(free), kinds.of_node, len(kinds))
     if not kinds.by_memory:
         return columns
     return replace(columns, size=free.size, memory=np.ascontiguousarray(free.cards.memory_bytes))
@@ -149,4 +150,4 @@ def columns_of(free: Free, kinds: Kinds) -> Columns:
 def classes_of(classes: Classes, kinds: Kinds) -> KernelClasses:
     allowed = kinds.allowed(classes.models).astype(np.uint8)
     need = kinds.needs(classes) if kinds.by_memory else None
-    return KernelClasses(classes.count, classes.milli, classes.cpu_milli, allowed, need)
+    return KernelClasses(classes.count, classes.milli, classes.host, allowed, need)

@@ -6,6 +6,11 @@ card a share uses up for good: 0.81 uses all of it where little is asked for tha
 nothing while there are such remnants. A part is worth the dearest shares that fit on it together. Prices are found by
 column generation (Gilmore and Gomory, 1961): a simplex step for each pattern that pays, the next pattern from a
 knapsack. Processors and the order of arrival play no part in it; those are what streams are for.
+
+Prices are always dual feasible: no pattern of shares on one card costs more than the card. Prices of a generation that
+stopped early are not by themselves (178 sizes once charged 4.29 cards for one): divided by what their dearest pattern
+costs they are, and what all shares cost by them bounds the number of cards from below (Farley, 1990). Many sizes are
+priced as groups of neighbours.
 """
 
 from __future__ import annotations
@@ -24,7 +29,20 @@ _FINE = 1 << 30
 """A free card's worth while patterns are looked for."""
 
 _MOST_STEPS = 300
-"""Of the simplex; openb's lists take up to 60. Prices of an unfinished one are worse, not wrong."""
+"""Of the simplex; openb's lists take up to 60, 40 sizes up to about 120."""
+
+_NEAR_ENOUGH = 0.998
+"""Prices that say so great a part of the cards in use is needed at least will do."""
+
+MOST_SIZES = 40
+"""More different shares than that are priced in groups; 735 sizes take 8 to 24 ms, one by one 3.1 s."""
+
+FEW_SIZES = 4
+"""Where more sizes are needed for half of all shares' compute, none stands out. openb needs 1 or 2, also with 30 % odd
+sizes among them; 9 sizes that are asked for equally often need 3, 19 of them 6."""
+
+_STANDS_OUT = 1.5
+"""So many times 1/MOST_SIZES of the compute asked for gives a size a price of its own."""
 
 _TINY = 1e-9
 
@@ -33,10 +51,8 @@ class Cuts:
     """`worth` per kind of node and free milli-devices of a card, in milli-devices, counted so many `times`."""
 
     def __init__(self, classes: Classes, kinds: Kinds, times: float) -> None:
-        shares = classes.only((classes.count > 0) & (classes.milli < WHOLE))
-        sizes, of = np.unique(shares.milli, return_inverse=True)
-        asked = np.bincount(of, weights=shares.weight * shares.count, minlength=len(sizes))
-        prices = np.array(share_prices(tuple(sizes.tolist()), tuple(asked.astype(np.int64).tolist())), dtype=np.int64)
+        shares, sizes, of, asked = _shares(classes)
+        prices = np.array(share_prices(tuple(sizes.tolist()), tuple(asked.tolist())), dtype=np.int64)
         runs = np.zeros((len(sizes), len(kinds)), dtype=np.bool_)
         np.logical_or.at(runs, of, kinds.allowed(shares.models))
         self.worth = np.zeros((len(kinds), WHOLE + 1), dtype=np.int64)
@@ -56,30 +72,93 @@ class Cuts:
         return found
 
 
+def is_scattered(classes: Classes) -> bool:
+    """Whether no few sizes make up what shares ask for: FEW_SIZES are less than half of their compute."""
+    _, sizes, _, asked = _shares(classes)
+    most_first = np.sort(sizes * asked)[::-1]
+    return bool(2 * most_first[:FEW_SIZES].sum() < most_first.sum())
+
+
+def _shares(classes: Classes) -> tuple[Classes, Ints, Ints, Ints]:
+    """Classes of shares, their different sizes, which of these each class has, and how often each size is asked for."""
+    shares = classes.only((classes.count > 0) & (classes.milli < WHOLE))
+    sizes, of = np.unique(shares.milli, return_inverse=True)
+    asked = np.bincount(of, weights=shares.weight * shares.count, minlength=len(sizes)).astype(np.int64)
+    return shares, sizes, of, asked
+
+
 @lru_cache(maxsize=16)
 def share_prices(sizes: tuple[int, ...], asked: tuple[int, ...]) -> tuple[int, ...]:
-    """What shares of these different sizes, so many of each, use up of a card, in parts of `_FINE`.
+    """What shares of these different sizes (ascending), so many of each, use up of a card, in parts of `_FINE`.
 
-    Prices at which no pattern of shares on one card costs more than the card, and all shares together cost as many
-    cards as they need at least.
+    Prices at which no pattern of shares on one card costs more than the card, and all shares together cost nearly as
+    many cards as they need at least. A group of sizes costs what its smallest does, so that what fits at these sizes
+    fits at the smallest and no card costs more here either. Where no size stands out the group's mean, made feasible,
+    orders parts better: 0.1 to 0.15 points more allocated with 99 and 199 sizes.
     """
+    if len(sizes) <= MOST_SIZES:
+        return _priced(sizes, asked)
+    group, some_stand_out = _grouped(np.array(sizes), np.array(asked))
+    many = np.bincount(group, weights=asked)
+    if some_stand_out:
+        stands_for = np.array(sizes)[np.unique(group, return_index=True)[1]]
+    else:
+        stands_for = np.rint(np.bincount(group, weights=np.array(asked) * np.array(sizes)) / many).astype(np.int64)
+    different, which = np.unique(stands_for, return_inverse=True)
+    together = np.bincount(which, weights=many).astype(np.int64)
+    of_groups = np.array(_priced(tuple(different.tolist()), tuple(together.tolist())), dtype=np.int64)
+    prices = of_groups[which][group].tolist()
+    return _feasible(prices, int(knapsack(sizes, prices)[WHOLE]))
+
+
+def _grouped(sizes: Ints, asked: Ints) -> tuple[Ints, bool]:
+    """Which group each size is in, ascending, about MOST_SIZES in all; and whether any size stands out.
+
+    One that does is alone, and ends the group before it. The others are in groups of equal compute.
+    """
+    compute = sizes * asked
+    own = compute * MOST_SIZES >= _STANDS_OUT * compute.sum()
+    rest = np.where(own, 0, compute)
+    parts = max(1, MOST_SIZES - int(own.sum()))
+    part = (2 * np.cumsum(rest) - rest) * parts // max(1, 2 * int(rest.sum()) + 1)
+    between = 2 * np.cumsum(own) - own
+    _, group = np.unique(np.where(own, 0, part) + between * (parts + 1), return_inverse=True)
+    return group.reshape(-1), bool(own.any())
+
+
+def _priced(sizes: tuple[int, ...], asked: tuple[int, ...]) -> tuple[int, ...]:
+    """By column generation: of all prices that were met, made feasible, those by which most cards are needed."""
     if not sizes:
         return ()
     most = WHOLE // np.array(sizes)
     inverse: Floats = np.diag(1.0 / most)
     level = np.array(asked) / most
-    prices = _fine(inverse)
+    best, needed = (0,) * len(sizes), -1
     for _ in range(_MOST_STEPS):
+        prices = _fine(inverse)
         pattern = _dearest(sizes, prices)
-        if int(pattern @ np.array(prices)) <= _FINE + len(sizes):
+        costs = int(pattern @ np.array(prices))
+        feasible = _feasible(prices, costs)
+        bound = sum(price * number for price, number in zip(feasible, asked, strict=True))
+        if bound > needed:
+            best, needed = feasible, bound
+        if costs <= _FINE + len(sizes):
+            break
+        if needed >= _NEAR_ENOUGH * _FINE * float(level.sum()):
             break
         # In exact numbers some line of the column is positive; where rounding left none, these prices have to do.
         column = (inverse * pattern).sum(axis=1)
         if column.max() <= _TINY:
             break
         inverse, level = _pivoted(inverse, level, column)
-        prices = _fine(inverse)
-    return prices
+    return best
+
+
+def _feasible(prices: Sequence[int], dearest: int) -> tuple[int, ...]:
+    """The prices divided by what the dearest pattern costs, where that is more than a card."""
+    if dearest <= _FINE:
+        return tuple(prices)
+    return tuple(price * _FINE // dearest for price in prices)
 
 
 def knapsack(sizes: Sequence[int], prices: Sequence[int]) -> Ints:

@@ -1,9 +1,9 @@
 """What is likely to be asked for next, as a rule of placement sees it: few classes, and how often each comes.
 
-A class knows processors, cards, compute per card and allowed models; labels and everything else that only filters is
-left out, as in "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Memory of cards is left out too while nobody
-asks for more of it than of compute (`memory_matters`): then compute is always gone first. Weights are whole numbers, so
-that whatever is added up of them is exact and the same on every machine.
+A class knows one resource of the host (`host_resource`), cards, compute per card and allowed models; labels and
+everything else that only filters is left out, as in "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Memory of
+cards is left out too while nobody asks for more of it than of compute (`memory_matters`): then compute is always gone
+first. Weights are whole numbers, so that whatever is added up of them is exact and the same on every machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import model_matches
 from gpupool.scheduling.free import UNLIMITED
+from gpupool.scheduling.host_resource import MAIN_MEMORY, PROCESSORS, HostResource
 from gpupool.scheduling.snapshot import Bools, Cards, Expected, Ints
 
 COVERED_PCT = 95
@@ -36,14 +37,15 @@ _MOST_SEEN = 1e15
 """Higher counts weigh no more; so no sum of them is infinite."""
 
 Key = tuple[int, int, int, str]
-"""Processors, milli per card, cards, models: the order in which equal counts follow each other, largest first."""
+"""Of its host, milli per card, cards, models: the order in which equal counts follow each other, largest first."""
 
 
 @dataclass(frozen=True)
 class Classes:
     """One entry per class, most frequent first; a class without cards has a count and a milli of 0."""
 
-    cpu_milli: Ints
+    host: Ints
+    """Of the host's resource that counts, in its unit."""
     milli: Ints
     count: Ints
     models: tuple[str, ...]
@@ -63,9 +65,9 @@ class Classes:
         return self.only(np.arange(len(self)) < number)
 
     def only(self, chosen: Bools) -> Classes:
-        cpu, milli, count, weight = (c[chosen] for c in (self.cpu_milli, self.milli, self.count, self.weight))
+        host, milli, count, weight = (c[chosen] for c in (self.host, self.milli, self.count, self.weight))
         memory = self.memory[chosen] if len(self.memory) else self.memory
-        return Classes(cpu, milli, count, tuple(self.models[n] for n in np.flatnonzero(chosen)), weight, memory)
+        return Classes(host, milli, count, tuple(self.models[n] for n in np.flatnonzero(chosen)), weight, memory)
 
     @property
     def large(self) -> Classes:
@@ -73,23 +75,23 @@ class Classes:
         return self.only((self.count > 1) & (self.milli == WHOLE))
 
 
-def key_of(shape: Shape) -> Key:
+def key_of(shape: Shape, resource: HostResource = PROCESSORS) -> Key:
     """The class of a shape."""
     milli = shape.held_milli if shape.count else 0
-    return shape.cpu_milli, milli, shape.count if milli else 0, shape.model or ""
+    return resource.of_shape(shape), milli, shape.count if milli else 0, shape.model or ""
 
 
-def histogram(expected: Expected, *, by_memory: bool = False) -> Classes:
+def histogram(expected: Expected, *, by_memory: bool = False, resource: HostResource = PROCESSORS) -> Classes:
     """Every class that is expected, shapes that differ in nothing but labels (or, unless asked for, memory) as one."""
     seen: Counter[tuple[Key, int]] = Counter()
     for shape, weight in zip(expected.shapes, whole_weights(expected.counts), strict=True):
         if weight:
-            seen[key_of(shape), _memory_of(shape) if by_memory else 0] += weight
+            seen[key_of(shape, resource), _memory_of(shape) if by_memory else 0] += weight
     ordered = sorted(seen.items(), key=lambda item: (item[1], item[0]), reverse=True)
-    cpu, milli, count = (np.array(column, dtype=np.int64) for column in _columns([key for (key, _), _ in ordered]))
+    host, milli, count = (np.array(column, dtype=np.int64) for column in _columns([key for (key, _), _ in ordered]))
     weights = np.array([weight for _, weight in ordered], dtype=np.int64)
     memory = np.array([memory for (_, memory), _ in ordered] if by_memory else [], dtype=np.int64)
-    return Classes(cpu, milli, count, tuple(key[3] for (key, _), _ in ordered), weights, memory)
+    return Classes(host, milli, count, tuple(key[3] for (key, _), _ in ordered), weights, memory)
 
 
 def memory_matters(expected: Expected, cards: Cards) -> bool:
@@ -102,6 +104,22 @@ def memory_matters(expected: Expected, cards: Cards) -> bool:
     return any(_beyond(shape, model, size) for shape in expected.shapes for model, size in sizes)
 
 
+def scarcer(expected: Expected, cards: Cards) -> HostResource:
+    """Main memory where claims ask for a greater part of all there is of it than of all processors, else processors.
+
+    What the pool has counts, not what is free: a decision must not depend on when a policy was begun.
+    """
+    if cards.hosts is None:
+        return PROCESSORS
+    asked = dict.fromkeys((PROCESSORS, MAIN_MEMORY), 0)
+    for shape, weight in zip(expected.shapes, whole_weights(expected.counts), strict=True):
+        for resource in asked:
+            asked[resource] += weight * resource.of_shape(shape)
+    by_memory = asked[MAIN_MEMORY] * int(cards.hosts.cpu_milli.sum())
+    by_processors = asked[PROCESSORS] * int(cards.hosts.memory_bytes.sum())
+    return MAIN_MEMORY if by_memory > by_processors else PROCESSORS
+
+
 def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:
     """The most frequent classes, as few as cover that much of all."""
     before = np.cumsum(classes.weight) - classes.weight
@@ -111,15 +129,19 @@ def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:
 class Kinds:
     """Nodes that are the same to every class: those with the same models and, where classes are given, with room when
     empty for the same of the large ones and, where those know memory, with as much on a card. `of_node` numbers them.
+
+    `resource` is the host's that the classes name.
     """
 
-    def __init__(self, cards: Cards, classes: Classes | None = None) -> None:
+    def __init__(self, cards: Cards, classes: Classes | None = None, resource: HostResource = PROCESSORS) -> None:
+        self.resource = resource
         on_node: list[set[int]] = [set() for _ in cards.nodes]
         for node, model in zip(cards.node.tolist(), cards.model.tolist(), strict=True):
             on_node[node].add(model)
         seats = np.bincount(cards.node, minlength=len(cards.nodes))
-        cpu = np.full(len(cards.nodes), UNLIMITED) if cards.hosts is None else cards.hosts.cpu_milli
-        rooms = _rooms(seats, cpu, classes.large) if classes else [()] * len(cards.nodes)
+        known = resource.of_hosts(cards)
+        host = np.full(len(cards.nodes), UNLIMITED) if known is None else known
+        rooms = _rooms(seats, host, classes.large) if classes else [()] * len(cards.nodes)
         self.by_memory = classes is not None and len(classes.memory) > 0
         least = _least_memory(cards) if self.by_memory else [0] * len(cards.nodes)
         sets = [(tuple(sorted(models)), room, size) for models, room, size in zip(on_node, rooms, least, strict=True)]
@@ -128,7 +150,7 @@ class Kinds:
         self._models = tuple(tuple(cards.models[model] for model in models) for models, _, _ in numbers)
         self._bytes = np.array([size for _, _, size in numbers], dtype=np.int64)
         first = np.unique(self.of_node, return_index=True)[1]
-        self._seats, self._cpu = seats[first], cpu[first]
+        self._seats, self._host = seats[first], host[first]
 
     def __len__(self) -> int:
         return len(self._models)
@@ -155,7 +177,7 @@ class Kinds:
 
     def hosts(self, large: Classes) -> Bools:
         """Per large class and kind of node, whether such a node could take a claim of it when empty."""
-        room: Bools = _room(self._seats, self._cpu, large)
+        room: Bools = _room(self._seats, self._host, large)
         return self.allowed(large.models) & room
 
 
@@ -177,14 +199,14 @@ def _least_memory(cards: Cards) -> list[int]:
     return found
 
 
-def _room(seats: Ints, cpu_milli: Ints, large: Classes) -> Bools:
-    enough: Bools = (seats >= large.count[:, None]) & (cpu_milli >= large.cpu_milli[:, None])
+def _room(seats: Ints, host: Ints, large: Classes) -> Bools:
+    enough: Bools = (seats >= large.count[:, None]) & (host >= large.host[:, None])
     return enough
 
 
-def _rooms(seats: Ints, cpu_milli: Ints, large: Classes) -> list[tuple[int, ...]]:
+def _rooms(seats: Ints, host: Ints, large: Classes) -> list[tuple[int, ...]]:
     """Per node, numbers of the large classes that it has room for when empty."""
-    makes, of_node = np.unique(np.stack((seats, cpu_milli)), axis=1, return_inverse=True)
+    makes, of_node = np.unique(np.stack((seats, host)), axis=1, return_inverse=True)
     holds = [tuple(np.flatnonzero(line).tolist()) for line in _room(makes[0], makes[1], large).T]
     return [holds[make] for make in of_node.reshape(-1).tolist()]
 

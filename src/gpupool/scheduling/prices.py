@@ -35,15 +35,16 @@ class Prices:
     """`toll` per kind of node in thousandths of a tenth of the compute asked for; `price` per lost slot of a group.
 
     A group is all large classes of one number of cards that the same kinds of nodes can take when empty (`allowed`);
-    `count` cards and `cpu` milli-cores, their mean, are a slot. What lives on fewer kinds lives on these alone and
-    counts here too: the hosts of a group must be enough for all of them.
+    `count` cards and `host` of the host's resource, their mean, are a slot. What lives on fewer kinds lives on these
+    alone and counts here too: the hosts of a group must be enough for all of them.
     """
 
     def __init__(self, free: Free, kinds: Kinds, classes: Classes, *, ending: bool = False) -> None:
         self._free, self._kinds = free, kinds
+        self._host_free = kinds.resource.free_of(free)
         self._demand = max(1, int((classes.count * classes.milli * classes.weight).sum()))
         self._typed_on, self._typed = _typed(classes, kinds)
-        self.count, self.cpu, self._often, self.allowed = _groups(classes.large, kinds)
+        self.count, self.host, self._often, self.allowed = _groups(classes.large, kinds)
         self.toll = np.zeros(len(kinds), dtype=np.int64)
         self.price = np.zeros(len(self.count), dtype=np.int64)
         self._left = np.maximum(free.cells, 0).sum(axis=1)
@@ -70,17 +71,17 @@ class Prices:
         tolls: Ints = self.toll * asked_milli // _TENTH_OF_THOUSANDTHS
         return tolls
 
-    def slots(self, whole: Ints, cpu_milli: Ints, kinds: Ints) -> Ints:
+    def slots(self, whole: Ints, host: Ints, kinds: Ints) -> Ints:
         """Per node and group, how many of its claims the node has room for."""
         by_cards = whole[:, None] // self.count
-        by_cpu = cpu_milli[:, None] // np.maximum(self.cpu, 1)
-        return np.where(self.allowed[:, kinds].T, np.minimum(by_cards, np.where(self.cpu > 0, by_cpu, by_cards)), 0)
+        by_host = host[:, None] // np.maximum(self.host, 1)
+        return np.where(self.allowed[:, kinds].T, np.minimum(by_cards, np.where(self.host > 0, by_host, by_cards)), 0)
 
-    def lost(self, nodes: Ints, fewer: Ints, cpu_milli: int) -> Ints:
-        """Per node, the price of the slots that go with so many free cards (per node) and processors."""
-        kinds, whole, cpu = self._kinds.of_node[nodes], self._whole(nodes), self._free.cpu_milli[nodes]
-        after = self.slots(np.maximum(whole - fewer, 0), cpu - cpu_milli, kinds)
-        lost: Ints = (self.slots(whole, cpu, kinds) - after) @ self.price
+    def lost(self, nodes: Ints, fewer: Ints, asked: int) -> Ints:
+        """Per node, the price of the slots that go with so many free cards (per node) and so much of the host."""
+        kinds, whole, host = self._kinds.of_node[nodes], self._whole(nodes), self._host_free[nodes]
+        after = self.slots(np.maximum(whole - fewer, 0), host - asked, kinds)
+        lost: Ints = (self.slots(whole, host, kinds) - after) @ self.price
         return lost
 
     def _whole(self, nodes: Ints | slice = slice(None)) -> Ints:
@@ -99,7 +100,7 @@ class Prices:
         self.epoch += 1
         coming = int(self._left.sum()) / self._demand
         longer = int(self._left.sum() + self._returning) / self._demand
-        there = self.slots(self._whole(), self._free.cpu_milli, self._kinds.of_node).sum(axis=0)
+        there = self.slots(self._whole(), self._host_free, self._kinds.of_node).sum(axis=0)
         for group, (often, slots) in enumerate(zip(self._often.tolist(), there.tolist(), strict=True)):
             short = chance_of_want(often * longer, often * longer, slots - 0.5)
             self.price[group] = round(WHOLE * int(self.count[group]) * short)
@@ -134,13 +135,13 @@ def _typed(classes: Classes, kinds: Kinds) -> tuple[list[Bools], list[tuple[int,
 
 
 def _groups(large: Classes, kinds: Kinds) -> tuple[Ints, Ints, Ints, Bools]:
-    """Cards, mean processors, how often (with those that live on fewer kinds), and allowed kinds of nodes, by group."""
+    """By group: cards, mean of the host's resource, how often (with those that live on fewer kinds), allowed kinds."""
     found: dict[tuple[int, tuple[bool, ...]], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    columns = (column.tolist() for column in (large.count, large.cpu_milli, large.weight, kinds.hosts(large)))
-    for count, cpu, weight, on in zip(*columns, strict=True):
+    columns = (column.tolist() for column in (large.count, large.host, large.weight, kinds.hosts(large)))
+    for count, host, weight, on in zip(*columns, strict=True):
         if any(on) and weight > 0:
             often, total = found[count, tuple(on)]
-            found[count, tuple(on)] = often + weight, total + weight * cpu
+            found[count, tuple(on)] = often + weight, total + weight * host
     own = {group: times for group, (times, _) in found.items()}
     cards = np.array([count for count, _ in found], dtype=np.int64)
     mean = np.array([total // times for times, total in found.values()], dtype=np.int64)

@@ -47,11 +47,11 @@ class Fragments:
         wide = sizes >= self._milli
         self.of_card = np.hstack((wide, wide * sizes)).astype(np.float64)
         """Per size of a card's free part and group: whether a seat goes on it, and what is free where it does."""
-        self._cpu = np.unique(classes.cpu_milli[some])
+        self._cpu = np.unique(classes.host[some])
         self._weight = np.zeros((len(kinds), len(self._cpu) + 1, len(self._milli)))
         allowed = kinds.allowed(classes.models)
         for place, one in enumerate(some):
-            enough = np.arange(len(self._cpu) + 1) > np.searchsorted(self._cpu, classes.cpu_milli[one])
+            enough = np.arange(len(self._cpu) + 1) > np.searchsorted(self._cpu, classes.host[one])
             self._weight[:, :, of_class.reshape(-1)[place]] += classes.weight[one] * np.outer(allowed[one], enough)
 
     def weights(self, kinds: Ints, cpu_milli: Ints) -> Floats:

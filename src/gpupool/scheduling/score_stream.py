@@ -1,31 +1,33 @@
 """Stream Fill, the default: a claim goes where it displaces least of what is likely to come.
 
 A node is worth what streams of expected claims would still place on it (`streams`), or, where claims end and give back
-what they hold, what the next one could use of it (`usable`). A claim's displacement is what its node is worth less
-afterwards; the score is what it places less that, less what it opens or takes of what is dear (`prices`), in steps, so
-that nodes tie and the order of ties packs. Where nothing is expected yet, it is binpack.
+what they hold or no few sizes stand for all, what the next one could use of it (`usable`). A claim's displacement is
+what its node is worth less afterwards; the score is what it places less that, less what it opens or takes of what is
+dear (`prices`), in steps, so that nodes tie and the order of ties packs. Where nothing is expected yet, it is binpack.
 Found by experiment against FGD (docs/concepts/placement.md).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpupool.model.claim import Shape
 from gpupool.scheduling.by_memory import UsableByMemory, ValuesByMemory
 from gpupool.scheduling.compiled import CompiledStreamFill
-from gpupool.scheduling.cutting import Cuts
-from gpupool.scheduling.expected import Classes, Kinds, histogram, memory_matters, typical
+from gpupool.scheduling.cutting import Cuts, is_scattered
+from gpupool.scheduling.expected import Classes, Kinds, histogram, memory_matters, scarcer, typical
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.host_resource import PROCESSORS, HostResource
 from gpupool.scheduling.kernel_calls import Rules
 from gpupool.scheduling.policy import Rater, tightest
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.snapshot import Expected, Ints
-from gpupool.scheduling.streams import NUMBER, QUANTUM, State, States, Values, drawn
+from gpupool.scheduling.streams import NUMBER, State, States, Values, drawn
 from gpupool.scheduling.usable import Usable
 
 NAME = "default"
@@ -36,8 +38,9 @@ STEP = 150
 NEAR_STEP = 40
 """The same where claims end; 25 does as well, 100 does not."""
 
-CUTS, NEAR_CUTS = 2.0, 0.25
-"""How often the worth of parts of cards counts beside what streams fill, or the next claim could use."""
+CUTS, NEAR_CUTS, SCATTERED_CUTS = 2.0, 0.25, 0.5
+"""How often the worth of parts of cards counts beside what streams fill, beside what the next claim could use, and
+beside that where shares are of so many sizes that none stands out."""
 
 ENDING_PCT = 50
 """From so much on that comes back, the next claim counts and not the stream."""
@@ -53,34 +56,70 @@ _FEW = 64
 
 
 def start(free: Free, expected: Expected, seed: int) -> Rater:
-    classes = histogram(expected, by_memory=memory_matters(expected, free.cards))
-    if not (classes.count > 0).any():
+    look = Look.of(free, expected)
+    if not (look.classes.count > 0).any():
         return Binpack(free)
-    ending = expected.returned_pct >= ENDING_PCT
     if free.kernel is None:
-        return StreamFill(free, classes, ending=ending)
-    kinds, likely = Kinds(free.cards, classes), typical(classes)
-    prices, cuts = Prices(free, kinds, classes, ending=ending), cuts_for(likely, kinds, ending=ending)
-    return CompiledStreamFill(free.kernel, free, kinds, likely, prices, cuts, _rules(likely, cuts, ending=ending))
+        return StreamFill(free, look)
+    kinds = look.kinds(free)
+    prices, cuts = Prices(free, kinds, look.classes, ending=look.ending), look.cuts(kinds)
+    return CompiledStreamFill(free.kernel, free, kinds, look.likely, prices, cuts, _rules(look, cuts))
 
 
-def cuts_for(likely: Classes, kinds: Kinds, *, ending: bool) -> Cuts:
-    """None by memory: cards with two sides are not cut as those with one are, and their prices mislead."""
-    times = NEAR_CUTS if ending else CUTS
-    return Cuts(likely, kinds, 0.0 if kinds.by_memory else times)
+@dataclass(frozen=True)
+class Look:
+    """How far ahead to look, and at what: decided once from what is expected and what the pool is made of.
+
+    `near`: the next claim counts, not the stream. So it is where claims end, and where sizes are so many (`scattered`)
+    that no stream of 200 can stand for them. `resource` is the host's that worths and prices count.
+    """
+
+    classes: Classes
+    likely: Classes
+    ending: bool = False
+    scattered: bool = False
+    resource: HostResource = PROCESSORS
+
+    @classmethod
+    def of(cls, free: Free, expected: Expected) -> Look:
+        by_memory = memory_matters(expected, free.cards)
+        classes = histogram(expected, by_memory=by_memory)
+        likely = typical(classes)
+        look = cls(classes, likely, expected.returned_pct >= ENDING_PCT, is_scattered(likely))
+        resource = PROCESSORS if look.near else scarcer(expected, free.cards)
+        if resource is PROCESSORS:
+            return look
+        classes = histogram(expected, by_memory=by_memory, resource=resource)
+        return replace(look, classes=classes, likely=typical(classes), resource=resource)
+
+    @property
+    def near(self) -> bool:
+        return self.ending or self.scattered
+
+    def kinds(self, free: Free) -> Kinds:
+        return Kinds(free.cards, self.classes, self.resource)
+
+    def cuts(self, kinds: Kinds) -> Cuts:
+        """None by memory: cards with two sides are not cut as those with one are, and their prices mislead."""
+        times = CUTS if not self.near else SCATTERED_CUTS if self.scattered else NEAR_CUTS
+        return Cuts(self.likely, kinds, 0.0 if kinds.by_memory else times)
+
+    def values(self, kinds: Kinds, cuts: Cuts) -> States:
+        if kinds.by_memory:
+            return (UsableByMemory if self.near else ValuesByMemory)(self.likely, kinds, cuts)
+        return (Usable if self.near else Values)(self.likely, kinds, cuts)
+
+    @property
+    def step(self) -> int:
+        return NEAR_STEP if self.near else STEP
 
 
-def _rules(likely: Classes, cuts: Cuts, *, ending: bool) -> Rules:
-    if ending:
-        scale, streams = likely.total, np.zeros((0, 0), dtype=np.int16)
-        return Rules(streams, QUANTUM, NEAR_STEP * scale, FRESH_CARD * scale, scale * cuts.worth, likely.weight)
-    return Rules(drawn(likely), QUANTUM, STEP * NUMBER, FRESH_CARD * NUMBER, NUMBER * cuts.worth)
-
-
-def _values(likely: Classes, kinds: Kinds, cuts: Cuts, *, ending: bool) -> States:
-    if kinds.by_memory:
-        return (UsableByMemory if ending else ValuesByMemory)(likely, kinds, cuts)
-    return (Usable if ending else Values)(likely, kinds, cuts)
+def _rules(look: Look, cuts: Cuts) -> Rules:
+    scale = look.likely.total if look.near else NUMBER
+    streams = np.zeros((0, 0), dtype=np.int16) if look.near else drawn(look.likely)
+    weight = look.likely.weight if look.near else None
+    grain = look.resource.grain
+    return Rules(streams, grain, look.step * scale, FRESH_CARD * scale, scale * cuts.worth, weight)
 
 
 class _Known:
@@ -104,13 +143,13 @@ class StreamFill:
     SCALED = False
     NODE, CARD = "least displacing", "least displacing"
 
-    def __init__(self, free: Free, classes: Classes, *, ending: bool) -> None:
-        self._free, self._kinds = free, Kinds(free.cards, classes)
-        likely = typical(classes)
-        self._cuts = cuts_for(likely, self._kinds, ending=ending)
-        self._values = _values(likely, self._kinds, self._cuts, ending=ending)
-        self._scale, self._step = self._values.scale, NEAR_STEP if ending else STEP
-        self._prices = Prices(free, self._kinds, classes, ending=ending)
+    def __init__(self, free: Free, look: Look) -> None:
+        self._free, self._kinds = free, look.kinds(free)
+        self._resource, self._host_free = look.resource, look.resource.free_of(free)
+        self._cuts = look.cuts(self._kinds)
+        self._values = look.values(self._kinds, self._cuts)
+        self._scale, self._step = self._values.scale, look.step
+        self._prices = Prices(free, self._kinds, look.classes, ending=look.ending)
         self._version = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self._read = free.now()
         self._known: OrderedDict[Shape, _Known] = OrderedDict()
@@ -169,50 +208,50 @@ class StreamFill:
             return
         rows, there = self._free.seats(nodes)
         fits = (fit.why[rows] == FITS) & there if len(self._free.cards) else there
-        cells, cpu, kinds = (
+        cells, host, kinds = (
             self._values.cells(self._free, nodes),
-            self._free.cpu_milli[nodes],
+            self._host_free[nodes],
             self._kinds.of_node[nodes],
         )
-        first, like = _alike(np.column_stack((kinds, cpu, np.sort(2 * cells + fits, axis=1))))
-        each = zip(*(column[first].tolist() for column in (kinds, cpu, cells, fits)), strict=True)
+        first, like = _alike(np.column_stack((kinds, host, np.sort(2 * cells + fits, axis=1))))
+        each = zip(*(column[first].tolist() for column in (kinds, host, cells, fits)), strict=True)
         gains = np.array([self._gain(known, fit.shape, *one) for one in each], dtype=np.int64)
         known.used[nodes], known.fresh[nodes], known.opened[nodes] = gains[like].T
         known.seen[nodes] = self._version[nodes]
 
     def _gain(
-        self, known: _Known, shape: Shape, kind: int, cpu: int, cells: list[int], fits: list[bool]
+        self, known: _Known, shape: Shape, kind: int, host: int, cells: list[int], fits: list[bool]
     ) -> tuple[int, int, int]:
         """What is placed less what is displaced, times the scale; what each state told is kept."""
-        state = self._values.state(kind, cpu, cells)
+        state = self._values.state(kind, host, cells)
         sizes: tuple[int, ...] = ()
         if _one_share(shape):
             sizes = tuple(sorted({cell for cell, fit in zip(cells, fits, strict=True) if fit}))
-        key = state, (cpu, *sizes)
+        key = state, (host, *sizes)
         found = known.by_state.get(key)
         if found is None:
             if len(known.by_state) >= 4 * len(self._version) + 4096:
                 known.by_state.clear()
-            found = known.by_state[key] = self._worked_out(shape, kind, state, cpu, sizes)
+            found = known.by_state[key] = self._worked_out(shape, kind, state, host, sizes)
         return found
 
     def _worked_out(
-        self, shape: Shape, kind: int, state: State, cpu: int, sizes: tuple[int, ...]
+        self, shape: Shape, kind: int, state: State, host: int, sizes: tuple[int, ...]
     ) -> tuple[int, int, int]:
-        values, seat = self._values, self._values.seat(shape, kind)
+        values, seat, asked = self._values, self._values.seat(shape, kind), self._resource.of_shape(shape)
         base = self._scale * shape.count * shape.held_milli - values.of(state)
         if not _one_share(shape):
-            after = values.placed(state, shape.cpu_milli, cpu, shape.count, seat)
+            after = values.placed(state, asked, host, shape.count, seat)
             return base + values.of(after), NO_WAY, values.bare(state) - values.bare(after)
-        gain = {s: base + values.of(values.cut(state, shape.cpu_milli, cpu, s, seat)) for s in sizes}
+        gain = {s: base + values.of(values.cut(state, asked, host, s, seat)) for s in sizes}
         used = max((gain[size] for size in sizes if not values.is_bare(size)), default=NO_WAY)
         return used, max((gain[size] for size in sizes if values.is_bare(size)), default=NO_WAY), 0
 
     def _on_card(self, shape: Shape, node: int, size: int) -> int:
         """The score of one share on a card of that size."""
-        nodes, kind, cpu = np.array([node]), int(self._kinds.of_node[node]), int(self._free.cpu_milli[node])
-        state = self._values.state(kind, cpu, self._values.cells(self._free, nodes)[0].tolist())
-        gain = max(self._worked_out(shape, kind, state, cpu, (size,))[:2])
+        nodes, kind, host = np.array([node]), int(self._kinds.of_node[node]), int(self._host_free[node])
+        state = self._values.state(kind, host, self._values.cells(self._free, nodes)[0].tolist())
+        gain = max(self._worked_out(shape, kind, state, host, (size,))[:2])
         opened = np.array([int(self._values.is_bare(size))])
         return int(self._score(shape, nodes, self._paid(shape, nodes, np.array([gain]), opened))[0])
 
@@ -222,7 +261,7 @@ class StreamFill:
             gain = gain - self._scale * FRESH_CARD * opened
         if not self._prices.price.any():
             return gain
-        return gain - self._scale * self._prices.lost(nodes, opened, shape.cpu_milli)
+        return gain - self._scale * self._prices.lost(nodes, opened, self._resource.of_shape(shape))
 
     def _score(self, shape: Shape, nodes: Ints, gain: Ints) -> Ints:
         tolls = self._prices.tolls(self._scale * shape.count * shape.held_milli) - self._scale * self._cuts.least(shape)

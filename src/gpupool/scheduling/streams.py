@@ -4,8 +4,8 @@ Streams are drawn once from the expected classes, by a generator of our own so t
 node's value is what they place on it in all, each walked once from a copy of the node: a claim that fits is placed
 (shares on the tightest cards), one that does not is passed over. Knows numbers only: no shape that waits, no price.
 
-Which claims of a stream still fit is found without looking at those that do not: per height of what is left of
-processors, and of cards, a bit set says which places of the stream are below it.
+Which claims of a stream still fit is found without looking at those that do not: per height of what is left of the
+host, and of cards, a bit set says which places of the stream are below it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ from gpupool.scheduling.snapshot import Ints
 NUMBER, LENGTH = 16, 200
 """Streams, and claims in each. Lengths from 50 to 400 do as well; beyond it rare claims look likelier than they are."""
 
-QUANTUM = 4
-"""The grain of milli-cores in a value: free ones are rounded down to it, asked ones up."""
-
 REMEMBERED = 1 << 17
 """Values kept; when there are more all are forgotten, which costs time and changes nothing."""
 
@@ -39,18 +36,18 @@ _NOT_HERE = -1
 
 
 class State(NamedTuple):
-    """What a value depends on: who may run there, grains of processors, free cards, parts of others (ascending)."""
+    """What a value depends on: who may run there, grains of its host, free cards, parts of others (ascending)."""
 
     menu: int
-    cpu: int
+    host: int
     whole: int
     parts: tuple[int, ...]
 
 
 class _Entry(NamedTuple):
-    """A claim in a stream, its processors in grains."""
+    """A claim in a stream, what it asks for of its host in grains."""
 
-    cpu: int
+    host: int
     cards: int
     milli: int
 
@@ -60,7 +57,7 @@ class _Stream:
     """Per place the claim, and per height the places that ask for no more."""
 
     claims: tuple[_Entry, ...]
-    below_cpu: tuple[int, ...]
+    below_host: tuple[int, ...]
     below_width: tuple[int, ...]
     several: tuple[tuple[int, int, int], ...]
     """Claims of several shares sit on no line of cards: cards, milli, places."""
@@ -69,55 +66,55 @@ class _Stream:
 class Menu:
     """The streams as nodes see them on which the same classes may run."""
 
-    def __init__(self, streams: npt.NDArray[np.int16], classes: Classes, listed: Sequence[bool]) -> None:
-        cpu = -(-classes.cpu_milli // QUANTUM)
+    def __init__(self, streams: npt.NDArray[np.int16], classes: Classes, listed: Sequence[bool], grain: int) -> None:
+        host = -(-classes.host // grain)
         entries = [
-            _Entry(*one) for one in zip(cpu.tolist(), classes.count.tolist(), classes.milli.tolist(), strict=True)
+            _Entry(*one) for one in zip(host.tolist(), classes.count.tolist(), classes.milli.tolist(), strict=True)
         ]
         known = [one for one, there in zip(entries, listed, strict=True) if there]
         self.least = min((one.milli for one in known), default=WHOLE)
-        self.cpus = sorted({one.cpu for one in known})
+        self.hosts = sorted({one.host for one in known})
         self.widths = sorted({_width(one) for one in known if not _is_several(one)})
         lines = ([entries[number] for number in stream if listed[number]] for stream in streams.tolist())
         self.streams = tuple(self._laid_out(line) for line in lines)
 
     def _laid_out(self, entries: Sequence[_Entry]) -> _Stream:
         plain = [not _is_several(one) for one in entries]
-        cpu = tuple(_places(one.cpu <= height for one in entries) for height in (-1, *self.cpus))
+        host = tuple(_places(one.host <= height for one in entries) for height in (-1, *self.hosts))
         width = tuple(
             _places(_width(one) <= height and line for one, line in zip(entries, plain, strict=True))
             for height in (-1, *self.widths)
         )
         kinds = sorted({(one.cards, one.milli) for one in entries if _is_several(one)})
         several = tuple((count, milli, _places(one[1:] == (count, milli) for one in entries)) for count, milli in kinds)
-        return _Stream(tuple(entries), cpu, width, several)
+        return _Stream(tuple(entries), host, width, several)
 
     def value(self, state: State) -> int:
         """Milli-devices that all streams together place on the node."""
         return sum(self._walk(stream, state) for stream in self.streams)
 
     def _walk(self, stream: _Stream, state: State) -> int:
-        cpus, widths, least, below_cpu, below_width = (
-            self.cpus,
+        hosts, widths, least, below_host, below_width = (
+            self.hosts,
             self.widths,
             self.least,
-            stream.below_cpu,
+            stream.below_host,
             stream.below_width,
         )
-        cpu, whole, parts = state.cpu, state.whole, list(state.parts)
+        host, whole, parts = state.host, state.whole, list(state.parts)
         after, filled = -1, 0
         while True:
             width = whole * WHOLE if whole else parts[-1] if parts else 0
             places = below_width[bisect_right(widths, width)]
             if stream.several:
                 places |= _fitting(stream, whole, parts)
-            places &= below_cpu[bisect_right(cpus, cpu)] & after
+            places &= below_host[bisect_right(hosts, host)] & after
             if not places:
                 return filled
             first = places & -places
             after = -(first << 1)
             need, count, milli = stream.claims[first.bit_length() - 1]
-            cpu -= need
+            host -= need
             filled += count * milli
             if milli == WHOLE:
                 whole -= count
@@ -134,6 +131,7 @@ class States:
     """A worth is in milli-devices times this."""
 
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
+        self._grain = kinds.resource.grain
         needs = kinds.needs(classes) if kinds.by_memory else np.zeros((len(classes), len(kinds)), dtype=np.int64)
         runs = kinds.allowed(classes.models) & (classes.count > 0)[:, None] & (needs <= WHOLE)
         columns = [tuple(column) for column in np.where(runs, needs, _NOT_HERE).T.tolist()]
@@ -142,7 +140,7 @@ class States:
         self._menu_of = [self._menus.index(column) for column in columns]
         self._runs = [np.array(menu) != _NOT_HERE for menu in self._menus]
         self._least = [int(min(classes.milli[runs], default=WHOLE)) for runs in self._runs]
-        self._modest = [int(min(-(-classes.cpu_milli[runs] // QUANTUM), default=0)) for runs in self._runs]
+        self._modest = [int(min(-(-classes.host[runs] // self._grain), default=0)) for runs in self._runs]
         self._cuts: list[list[int]] = [
             [] if cuts is None else (self.scale * cuts.worth[self._menu_of.index(number)]).tolist()
             for number in range(len(self._menus))
@@ -169,33 +167,33 @@ class States:
         """What one seat of the shape takes of a card of such a node, in the same measure."""
         return shape.held_milli
 
-    def state(self, kind: int, cpu_milli: int, cells: Sequence[int]) -> State:
-        """The state of a node of that kind; parts that no share can use are left out."""
+    def state(self, kind: int, host: int, cells: Sequence[int]) -> State:
+        """The state of a node of that kind, with `host` free of its resource; parts no share can use are left out."""
         number = self._menu_of[kind]
         least = self._least[number]
         parts = sorted(cell for cell in cells if least <= cell < WHOLE)
-        return State(number, cpu_milli // QUANTUM, sum(cell >= WHOLE for cell in cells), tuple(parts))
+        return State(number, host // self._grain, sum(cell >= WHOLE for cell in cells), tuple(parts))
 
-    def placed(self, state: State, cpu_milli: int, left_milli: int, count: int, seat: int) -> State:
-        """The state after a claim took the tightest cards; `left_milli` is what was free of processors before."""
+    def placed(self, state: State, asked: int, host: int, count: int, seat: int) -> State:
+        """The state after a claim took the tightest cards and `asked` of the host, of which `host` was free before."""
         parts, whole = list(state.parts), state.whole
         if seat == WHOLE:
             whole -= count
         elif count:
             whole -= cut_several(parts, count, seat, self._least[state.menu])
-        return State(state.menu, (left_milli - cpu_milli) // QUANTUM, whole, tuple(parts))
+        return State(state.menu, (host - asked) // self._grain, whole, tuple(parts))
 
-    def cut(self, state: State, cpu_milli: int, left_milli: int, size: int, seat: int) -> State:
+    def cut(self, state: State, asked: int, host: int, size: int, seat: int) -> State:
         """The state after a share took a part of that size; one that holds nothing leaves the cards as they are."""
-        cpu, least = (left_milli - cpu_milli) // QUANTUM, self._least[state.menu]
+        left, least = (host - asked) // self._grain, self._least[state.menu]
         if not seat:
-            return state._replace(cpu=cpu)
+            return state._replace(host=left)
         parts = list(state.parts)
         if size < WHOLE and size >= least:
             del parts[bisect_left(parts, size)]
         if size - seat >= least:
             insort(parts, size - seat)
-        return State(state.menu, cpu, state.whole - (size >= WHOLE), tuple(parts))
+        return State(state.menu, left, state.whole - (size >= WHOLE), tuple(parts))
 
     def of(self, state: State) -> int:
         """Milli-devices times `scale`."""
@@ -207,8 +205,8 @@ class States:
         return found
 
     def _looked_at(self, state: State) -> int:
-        """A node without processors for the least of its classes is worth nothing, whatever its cards are."""
-        if state.cpu < self._modest[state.menu]:
+        """A node whose host has too little for the least of its classes is worth nothing, whatever its cards are."""
+        if state.host < self._modest[state.menu]:
             return 0
         cuts = self._cuts[state.menu]
         return self._worth(state) + (self._of_cuts(state, cuts) if cuts else 0)
@@ -228,7 +226,7 @@ class Values(States):
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         super().__init__(classes, kinds, cuts)
         streams = drawn(classes)
-        self._listed = tuple(Menu(streams, classes, listed.tolist()) for listed in self._runs)
+        self._listed = tuple(Menu(streams, classes, listed.tolist(), self._grain) for listed in self._runs)
 
     def _worth(self, state: State) -> int:
         return self._listed[state.menu].value(state)

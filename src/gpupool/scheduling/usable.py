@@ -14,7 +14,7 @@ from itertools import accumulate
 from gpupool.base.units import WHOLE
 from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
-from gpupool.scheduling.streams import QUANTUM, State, States
+from gpupool.scheduling.streams import State, States
 
 
 class Usable(States):
@@ -23,20 +23,20 @@ class Usable(States):
     def __init__(self, classes: Classes, kinds: Kinds, cuts: Cuts | None = None) -> None:
         self.scale = classes.total
         super().__init__(classes, kinds, cuts)
-        self._lists = [_by_class(classes.only(runs)) for runs in self._runs]
+        self._lists = [_by_class(classes.only(runs), self._grain) for runs in self._runs]
 
     def _worth(self, state: State) -> int:
         free = state.whole * WHOLE
         below = (0, *accumulate(state.parts))
         cards, worth = len(state.parts) + state.whole, 0
-        for cpu, count, milli, weight in self._lists[state.menu]:
+        for host, count, milli, weight in self._lists[state.menu]:
             narrow = bisect_left(state.parts, milli)
-            if cpu <= state.cpu and count <= cards - narrow:
+            if host <= state.host and count <= cards - narrow:
                 worth += weight * (free + below[-1] - below[narrow])
         return worth
 
 
-def _by_class(classes: Classes) -> list[tuple[int, int, int, int]]:
-    """Grains of processors (rounded up), cards, milli, weight."""
-    columns = -(-classes.cpu_milli // QUANTUM), classes.count, classes.milli, classes.weight
+def _by_class(classes: Classes, grain: int) -> list[tuple[int, int, int, int]]:
+    """Grains of the host (rounded up), cards, milli, weight."""
+    columns = -(-classes.host // grain), classes.count, classes.milli, classes.weight
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -60,7 +60,7 @@ class Fragmentation:
         usable = self._allowed[number] & (free >= self.classes.milli[number])
         runs: Bools = np.bincount(cards.node[usable], minlength=len(cards.nodes)) >= count
         if cards.hosts is not None:
-            runs &= cards.hosts.free_cpu_milli >= self.classes.cpu_milli[number]
+            runs &= cards.hosts.free_cpu_milli >= self.classes.host[number]
         return int(free.sum()) - int(free[usable & runs[cards.node]].sum())
 
 
@@ -104,7 +104,7 @@ def names(classes: Classes) -> list[str]:
 
 
 def _name(classes: Classes, number: int) -> str:
-    count, milli, cpu = (int(c[number]) for c in (classes.count, classes.milli, classes.cpu_milli))
+    count, milli, cpu = (int(c[number]) for c in (classes.count, classes.milli, classes.host))
     cores = f"{cpu / 1000:g} cores" if cpu else ""
     if not count:
         return ", ".join(filter(None, ["no card", cores]))

@@ -13,9 +13,11 @@ from gpupool.model.claim import Shape
 from gpupool.scheduling.by_memory import FULL, GRAIN, UsableByMemory, ValuesByMemory
 from gpupool.scheduling.expected import Kinds, histogram, memory_matters
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.host_resource import MAIN_MEMORY
 from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.policies import POLICIES
 from gpupool.scheduling.ranking import Rankings
+from gpupool.scheduling.score_stream import Look
 from gpupool.scheduling.snapshot import Cards, Expected
 from gpupool.scheduling.streams import NUMBER
 from gpupool.simulation.protocol import expected_of, simulate
@@ -98,7 +100,7 @@ def placed(pool: Cards, expected: Expected, *arriving: Shape, compiled: bool = F
         went.append(node)
         if node is not None:
             rows = ranking.choose(node)[: shape.count]
-            free.take(node, rows, shape.held_milli, ranking.fit.need[rows], shape.cpu_milli)
+            free.take(node, rows, shape.held_milli, ranking.fit.need[rows], shape.cpu_milli, shape.host_bytes)
     return went
 
 
@@ -149,6 +151,18 @@ def test_the_kernel_decides_as_numpy_does_where_memory_matters(kernel: Kernel, s
         decided = [placed(pool, expected, *arriving, compiled=compiled) for compiled in (True, False)]
         assert decided[0] == decided[1]
         assert None in decided[0]
+
+
+def test_the_kernel_decides_as_numpy_does_where_both_memories_matter(kernel: Kernel) -> None:
+    pool = cards("6x4xL40S+4x8xH200+mixed:T4,L40S", hosts=(10**6, 256 * GIB))
+    _, pods = memory_mixes.made(4100, pool)
+    shapes = tuple(replace(shape, host_bytes=shape.count * shape.gpu_milli * 72 * MIB) for shape in pods.shapes)
+    expected = replace(expected_of(replace(pods, shapes=shapes)), returned_pct=0)
+    assert Look.of(Free(pool), expected).resource is MAIN_MEMORY
+    arriving = [shapes[n] for n in np.random.default_rng(7).permutation(pods.of).tolist()]
+    decided = [placed(pool, expected, *arriving, compiled=compiled) for compiled in (True, False)]
+    assert decided[0] == decided[1]
+    assert None in decided[0]
 
 
 def test_less_lies_idle_than_under_a_rule_that_does_not_know_memory(kernel: Kernel) -> None:

@@ -33,7 +33,7 @@ def test_hosts_cost_what_they_hold_times_the_chance_that_more_are_wanted() -> No
     free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
     of = prices(free, FOUR, ONE, counts=(1, 12))
     # 16000 are free and 16000 expected: one claim of four and 4 % to spare, and four hosts.
-    assert (of.count.tolist(), of.cpu.tolist(), of.price.tolist()) == ([4], [8000], [round(4000 * at_least(4, 1.04))])
+    assert (of.count.tolist(), of.host.tolist(), of.price.tolist()) == ([4], [8000], [round(4000 * at_least(4, 1.04))])
     assert of.price[0] < 40
     for node in (0, 1, 2):
         take(free, node, 1)
@@ -57,7 +57,7 @@ def test_claims_that_few_hosts_can_take_have_a_price_of_their_own_and_count_amon
     free = Free(replace(pool, hosts=replace(pool.hosts, cpu_milli=roomy, free_cpu_milli=roomy)))
     large = Shape(1000, 0, 4, cpu_milli=12_000)
     of = prices(free, FOUR, large, Shape(1000, 0, 4, cpu_milli=99_000), ONE, counts=(3, 2, 9, 1))
-    by_cpu = dict(zip(of.cpu.tolist(), of.price.tolist(), strict=True))
+    by_cpu = dict(zip(of.host.tolist(), of.price.tolist(), strict=True))
     coming = 12 * 1.04 / (4 * (3 + 2 + 9) + 1)
     # Two of five kinds of fours can live on the third node alone; what fits nowhere is not waited for.
     assert by_cpu == {

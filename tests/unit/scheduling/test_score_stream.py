@@ -6,10 +6,11 @@ from gpupool.model.claim import Shape
 from gpupool.scheduling.expected import Kinds, histogram
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.host_resource import MAIN_MEMORY, PROCESSORS
 from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_binpack import Binpack
-from gpupool.scheduling.score_stream import StreamFill, start
+from gpupool.scheduling.score_stream import Look, StreamFill, start
 from gpupool.scheduling.snapshot import Cards, Expected
 from gpupool.scheduling.streams import NUMBER, Values
 from tests.support.scheduling_builders import cards
@@ -20,8 +21,8 @@ EXPECTED = Expected((HALF,), (1,))
 
 def stream_fill(pool: Cards, *shapes: Shape, ending: bool = False) -> tuple[Free, StreamFill]:
     free = Free(pool, np.arange(len(pool.nodes)))
-    classes = histogram(Expected(shapes or (HALF,), (1,) * len(shapes or (HALF,))))
-    return free, StreamFill(free, classes, ending=ending)
+    expected = Expected(shapes or (HALF,), (1,) * len(shapes or (HALF,)), 100 if ending else 0)
+    return free, StreamFill(free, Look.of(free, expected))
 
 
 def test_a_score_is_what_is_placed_less_what_is_displaced_and_paid_in_steps() -> None:
@@ -123,19 +124,67 @@ def test_a_value_of_halves_is_two_to_a_card() -> None:
     assert values.of(values.state(0, 9000, [1000, 1000])) == 2000 * NUMBER
 
 
+def test_main_memory_counts_where_it_is_the_scarcer_of_a_host() -> None:
+    """Beside a claim that takes a host's memory a card is of no use, whatever its processors are."""
+    pool = cards("2x2xT4", hosts=(100_000, 64 * GIB))
+    need = Shape(1000, 0, cpu_milli=1000, host_bytes=32 * GIB)
+    free = Free(pool, np.arange(2), compiled=False)
+    rater = start(free, Expected((need,), (1,), returned_pct=0), 0)
+    free.set_hosts(np.array([0]), np.array([100_000]), np.array([40 * GIB]))
+    hungry = Shape(0, 0, 0, cpu_milli=1000, host_bytes=16 * GIB)
+    scores = rater.rate(Fit(hungry, free), np.array([0, 1])).tolist()
+    # The first node had memory for one card and has none now; the second for two and now for one, less the cuts.
+    assert scores[0] < scores[1] < 0
+    modest = Shape(0, 0, 0, cpu_milli=16_000, host_bytes=0)
+    assert rater.rate(Fit(modest, free), np.array([0, 1])).tolist() == [0, 0]
+
+
+def test_processors_count_where_they_are_scarcer_and_where_claims_end() -> None:
+    pool = cards("2x2xT4", hosts=(100_000, 64 * GIB))
+    free = Free(pool, compiled=False)
+    for asked, returned_pct, resource in [
+        (Shape(1000, 0, cpu_milli=50_000, host_bytes=GIB), 0, PROCESSORS),
+        (Shape(1000, 0, cpu_milli=1_000, host_bytes=32 * GIB), 0, MAIN_MEMORY),
+        (Shape(1000, 0, cpu_milli=1_000, host_bytes=32 * GIB), 100, PROCESSORS),
+    ]:
+        assert Look.of(free, Expected((asked,), (1,), returned_pct)).resource is resource
+    unknown = Free(cards("2x2xT4"), compiled=False)
+    assert Look.of(unknown, Expected((Shape(1000, 0, host_bytes=GIB),), (1,), 0)).resource is PROCESSORS
+
+
+def test_many_sizes_alike_are_rated_by_the_next_claim_also_while_a_pool_fills() -> None:
+    free = Free(cards("2x2xT4"), compiled=False)
+    many = tuple(Shape(size, 0) for size in range(50, 1000, 50))
+    look = Look.of(free, Expected(many, (1,) * len(many), 0))
+    assert (look.near, look.ending) == (True, False)
+    few = many[::4]
+    assert not Look.of(free, Expected(few, (1,) * len(few), 0)).near
+
+
+SIZES = {"few": (190, 300, 500, 810, 1000), "many": tuple(range(70, 980, 50)), "odd": tuple(range(31, 1000, 13))}
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("returned_pct", [0, 100])
-def test_the_kernel_scores_and_chooses_as_numpy_does(kernel: Kernel, returned_pct: int) -> None:
+@pytest.mark.parametrize("host_gib", [1, 64], ids=["processors", "memory"])
+def test_the_kernel_scores_and_chooses_as_numpy_does(
+    kernel: Kernel, returned_pct: int, sizes: str, host_gib: int
+) -> None:
+    host = host_gib * GIB // 256
     shapes = (
-        *(Shape(milli, 0, cpu_milli=milli * 4) for milli in (190, 300, 500, 810, 1000)),
-        *(Shape(1000, 0, count, cpu_milli=count * 3000) for count in (2, 4)),
-        *(Shape(500, 0, model="L40S"), Shape(300, 0, 2), Shape(0, 0, 0, cpu_milli=2000)),
+        *(Shape(milli, 0, cpu_milli=milli * 4, host_bytes=milli * host // 4) for milli in SIZES[sizes]),
+        *(Shape(1000, 0, count, cpu_milli=count * 3000, host_bytes=250 * count * host) for count in (2, 4)),
+        *(Shape(500, 0, model="L40S"), Shape(300, 0, 2), Shape(0, 0, 0, cpu_milli=2000, host_bytes=90 * host)),
     )
-    pool = cards("6x4xT4+4x8xL40S+mixed:T4,L40S", hosts=(20_000, GIB))
+    pool = cards("6x4xT4+4x8xL40S+mixed:T4,L40S", hosts=(20_000, 256 * GIB))
     expected = Expected(shapes, tuple(range(1, 2 * len(shapes), 2)), returned_pct)
     frees = [Free(pool, compiled=compiled) for compiled in (True, False)]
+    look = Look.of(frees[0], expected)
+    assert look.near == (returned_pct == 100 or sizes != "few")
+    assert (look.resource is MAIN_MEMORY) == (host_gib == 64 and not look.near)
     raters = [start(free, expected, 0) for free in frees]
-    chance, held = np.random.default_rng(7), list[tuple[int, np.ndarray, int, np.ndarray, int]]()
-    for _ in range(150):
+    chance, held = np.random.default_rng(7), list[tuple[int, np.ndarray, int, np.ndarray, int, int]]()
+    for _ in range(120):
         shape = shapes[chance.integers(len(shapes))]
         fits = [Fit(shape, free) for free in frees]
         nodes = np.flatnonzero(fits[0].roomy)
@@ -151,7 +200,8 @@ def test_the_kernel_scores_and_chooses_as_numpy_does(kernel: Kernel, returned_pc
         chosen = [rater.choose(fit, node) for rater, fit in zip(raters, fits, strict=True)]
         assert chosen[0].tolist() == chosen[1].tolist()
         rows = chosen[0][: shape.count]
-        held.append((node, rows, shape.held_milli, np.zeros(len(rows), dtype=np.int64), shape.cpu_milli))
+        none = np.zeros(len(rows), dtype=np.int64)
+        held.append((node, rows, shape.held_milli, none, shape.cpu_milli, shape.host_bytes))
         for free in frees:
             free.take(*held[-1])
     assert raters[0].epoch > 5

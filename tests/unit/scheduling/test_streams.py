@@ -20,7 +20,7 @@ def classes(*shapes: Shape) -> Classes:
 
 def menu(line: list[int], *shapes: Shape) -> Menu:
     """One stream, of classes by number."""
-    return Menu(np.array([line], dtype=np.int16), classes(*shapes), [shape.count > 0 for shape in shapes])
+    return Menu(np.array([line], dtype=np.int16), classes(*shapes), [shape.count > 0 for shape in shapes], 4)
 
 
 def test_a_stream_places_what_fits_and_passes_over_the_rest() -> None:
