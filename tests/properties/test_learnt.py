@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupool.allocations.learnt import HALF_LIFE, REMEMBERED, Learnt
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape, Sharing
 from gpupool.scheduling.board import Board
@@ -19,6 +18,7 @@ from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.expected import Kinds, histogram, whole_weights
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.kernel import adopt, adopted
+from gpupool.scheduling.knowledge import FIRST, HALF_LIFE, Knowledge
 from gpupool.scheduling.policies import POLICIES
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.snapshot import Expected
@@ -36,9 +36,10 @@ shapes = st.builds(
     model=st.sampled_from([None, "T4", "T4|L40S", "no-such-card"]),
     sharing=st.sampled_from([Sharing.FIXED, Sharing.FIXED, Sharing.BEST_EFFORT]),
     cpu_milli=st.sampled_from([0, 1, 8000, 10**9]),
+    host_bytes=st.sampled_from([0, 0, 1, 64 * GIB, 1 << 50]),
 )
 counts = st.sampled_from([1, 2, 70, 910, 100_000, 1_000_000])
-histories = st.lists(st.tuples(shapes, counts, st.sampled_from([1, 1, 5, HALF_LIFE, REMEMBERED])), max_size=12)
+histories = st.lists(st.tuples(shapes, counts, st.sampled_from([1, 1, FIRST, HALF_LIFE])), max_size=12)
 """Claims as they came: a shape, jobs in one submission, and how often that was submitted."""
 seen = st.one_of(
     st.integers(0, 10**7),
@@ -48,10 +49,10 @@ seen = st.one_of(
 
 
 def learnt(history: Sequence[tuple[Shape, int, int]]) -> Expected:
-    past = Learnt()
+    past = Knowledge(WHOLE * len(POOL))
     for shape, jobs, times in history:
         for _ in range(times):
-            past.claimed(shape, jobs)
+            past.claim_came(shape, jobs)
     past.hand_out()
     return past.expected
 

@@ -1,38 +1,33 @@
 """What the pool has learnt from its own past: how long jobs run, and which shapes are asked for.
 
-Read at start from the ledger, then carried along. What is expected is handed out anew only now and then, because a
-policy begins anew with each change of it.
+Read at start from the ledger, then carried along. What is expected is learnt by `scheduling.knowledge`, which is told
+here what it is told in a simulation.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import exp2
-from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.gangs import shape_of
-from gpupool.allocations.tables import arrays, claims, jobs
+from gpupool.allocations.held import Held
+from gpupool.allocations.tables import allocations, arrays, claims, jobs
 from gpupool.base.errors import GpupoolError
 from gpupool.model.claim import Shape
 from gpupool.model.job import JobState
 from gpupool.scheduling.estimates import History
 from gpupool.scheduling.guarded import PolicyFault, fault_of
+from gpupool.scheduling.knowledge import REMEMBERED, Knowledge
 from gpupool.scheduling.snapshot import Expected
 from gpupool.tenancy.tables import tenants
 
-REMEMBERED = 1000
-"""Claims, and ended jobs, that are read at start and kept."""
-DAYS_NS = 7 * 86400 * 10**9
-HALF_LIFE = 250
-"""After so many later claims one weighs half."""
-AFRESH = 64
-"""After so many claims what is expected is handed out anew."""
+RUNS = 1000
+"""Ended jobs that are read at start."""
+DAYS_NS = 28 * 86400 * 10**9
+"""Older claims are not read; a pool of fewer than a hundred jobs a day still knows a month."""
 LEARNT = "learnt"
 """The name under which an unreadable past is reported."""
 _NS = 10**9
@@ -49,6 +44,13 @@ _CLAIMED = (
     .order_by(claims.c.id.desc())
     .limit(REMEMBERED)
 )
+_MOVES = (
+    sa.select(claims, allocations.c.id.label("allocation"), allocations.c.granted_ns, allocations.c.released_ns)
+    .join(claims, claims.c.id == allocations.c.claim_id)
+    .order_by(allocations.c.id.desc())
+    .limit(REMEMBERED)
+)
+"""What was given out, and came back."""
 _RUNS = (
     sa.select(
         claims,
@@ -62,14 +64,8 @@ _RUNS = (
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .where(jobs.c.ended_ns.is_not(None), jobs.c.state == JobState.DONE, jobs.c.started_ns.is_not(None))
     .order_by(jobs.c.ended_ns.desc())
-    .limit(REMEMBERED)
+    .limit(RUNS)
 )
-
-
-@dataclass(frozen=True)
-class _Claimed:
-    shape: Shape
-    jobs: int
 
 
 class Learnt:
@@ -77,24 +73,42 @@ class Learnt:
 
     def __init__(self) -> None:
         self.history = History()
-        self.expected = Expected()
         self.fault: PolicyFault | None = None
-        """What of the past could not be read; None once enough has come since."""
-        self._claimed: deque[_Claimed] = deque(maxlen=REMEMBERED)
-        self._since = 0
+        """What of the past could not be read; None once what is expected was learnt anew."""
+        self.is_loaded = False
+        self._knowledge = Knowledge()
+        self._milli = 0
+
+    @property
+    def expected(self) -> Expected:
+        return self._knowledge.expected
 
     def load(self, connection: sa.Connection, now_ns: int) -> None:
         """Read the latest claims and runs; rows that cannot be read are reported and cost only what they taught."""
         self.fault = None
-        self._claimed.clear()
+        self._knowledge = Knowledge(self._milli)
         self.history = History()
         with self._forgiving():
-            rows = connection.execute(_CLAIMED, {"since": max(0, now_ns - DAYS_NS)}).all()
-            self._claimed.extend(_Claimed(shape_of(row), row.jobs) for row in reversed(rows))
+            for row in reversed(connection.execute(_CLAIMED, {"since": max(0, now_ns - DAYS_NS)}).all()):
+                self._knowledge.claim_came(shape_of(row), row.jobs)
+        with self._forgiving():
+            self._load_moves(connection)
         with self._forgiving():
             for row in reversed(connection.execute(_RUNS).all()):
                 self.ran(row.tenant, row.array_name or row.name, shape_of(row), (row.ended_ns - row.started_ns) // _NS)
-        self.hand_out()
+        self._knowledge.hand_out()
+        self.is_loaded = True
+
+    def _load_moves(self, connection: sa.Connection) -> None:
+        """Starts and ends in the order in which they happened."""
+        moves: list[tuple[int, int, int, Callable[[Shape], None], Shape]] = []
+        for row in connection.execute(_MOVES):
+            shape = shape_of(row)
+            moves.append((row.granted_ns, 0, row.allocation, self._knowledge.claim_started, shape))
+            if row.released_ns is not None:
+                moves.append((row.released_ns, 1, row.allocation, self._knowledge.claim_gave_back, shape))
+        for *_, tell, shape in sorted(moves, key=lambda move: move[:3]):
+            tell(shape)
 
     @contextmanager
     def _forgiving(self) -> Iterator[None]:
@@ -108,13 +122,34 @@ class Learnt:
             self.fault = fault_of(LEARNT, said, error)
             log.exception("%s", said)
 
+    def set_capacity(self, milli: int) -> None:
+        """How much compute the pool has."""
+        self._milli = milli
+        self._knowledge.set_capacity(milli)
+
     def claimed(self, shape: Shape, count: int) -> None:
-        """Somebody asked for this, that often."""
-        self._claimed.append(_Claimed(shape, count))
-        self._since += 1
-        if self._since >= AFRESH:
+        """A claim was accepted, for so many jobs."""
+        before = self.expected
+        self._knowledge.claim_came(shape, count)
+        if self.expected is not before:
             self.fault = None
-            self.hand_out()
+
+    def started(self, shape: Shape) -> None:
+        """A job holds what it asked for from now on."""
+        self._knowledge.claim_started(shape)
+
+    def gave_back(self, shape: Shape) -> None:
+        """A job holds nothing any more."""
+        self._knowledge.claim_gave_back(shape)
+
+    def compare(self, before: Mapping[str, Held], after: Mapping[str, Held]) -> None:
+        """What was given back and given out between two looks at the ledger, where no note told of it."""
+        for job, held in before.items():
+            if job not in after:
+                self.gave_back(held.shape)
+        for job, held in after.items():
+            if job not in before:
+                self.started(held.shape)
 
     def ran(self, tenant: str, name: str, shape: Shape, seconds: int) -> None:
         """A job came to its own end after that long."""
@@ -127,20 +162,6 @@ class Learnt:
         learnt = self.history.seconds(tenant, name, shape)
         return None if learnt is None else coarse(learnt)
 
-    def hand_out(self) -> None:
-        """Say anew what is expected."""
-        self._since = 0
-        weights: Counter[Shape] = Counter()
-        for age, one in enumerate(reversed(self._claimed)):
-            weights[one.shape] += _thousandths(age) * one.jobs
-        ordered = sorted(weights.items(), key=_most_first)
-        self.expected = Expected(tuple(shape for shape, _ in ordered), tuple(weight / 1000 for _, weight in ordered))
-
-
-def _thousandths(age: int) -> int:
-    """What a claim weighs that so many came after."""
-    return round(1000 * exp2(-age / HALF_LIFE))
-
 
 def coarse(seconds: int) -> int:
     """Rounded up to three binary digits, so that jobs which run about as long wait in one class.
@@ -150,8 +171,3 @@ def coarse(seconds: int) -> int:
     """
     step = 1 << max(0, seconds.bit_length() - 3)
     return -(-seconds // step) * step
-
-
-def _most_first(item: tuple[Shape, int]) -> tuple[Any, ...]:
-    shape, weight = item
-    return -weight, shape.gpu_milli, shape.count, shape.memory_bytes or 0, shape.model or "", repr(shape)

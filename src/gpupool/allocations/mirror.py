@@ -28,6 +28,7 @@ from gpupool.allocations.queue import JobQueue
 from gpupool.allocations.reserving import read_reservations
 from gpupool.allocations.waiting import Queued, read_queue
 from gpupool.base.errors import NotFound
+from gpupool.base.units import WHOLE
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.quota import Amount, Branch, Quota
@@ -70,13 +71,16 @@ class Mirror:
             self.used.load(connection)
             self.load_tenants(connection)
             self.load_reservations(connection)
-            if not self._learnt.expected.shapes:
+            before = dict(self._held) if self._learnt.is_loaded else None
+            if before is None:
                 self._learnt.load(connection, now_ns)
             self._queue.clear()
             self.enqueue(read_queue(connection, self.seconds))
             self._held.clear()
             self._running.clear()
             self.note_held(read_held(connection))
+            if before is not None:
+                self._learnt.compare(before, self._held)
             still = {(held.job, held.leaving_for) for held in self._held.values()}
             self._owed.remember(read_owed(connection, self._queue.claims()), still, now_ns)
             self._moving = read_moving(connection)
@@ -84,6 +88,7 @@ class Mirror:
     def load_cards(self, connection: sa.Connection) -> None:
         with self.lock:
             self._cards.load(read_rows(connection))
+            self._learnt.set_capacity(WHOLE * len(self._cards.index))
             for name, view in self._tenants.items():
                 self.used.note(name, view.held, self._cards.columns)
             self.note_held(list(self._held.values()))
@@ -135,6 +140,9 @@ class Mirror:
             for row in granted.tenants:
                 self.note_tenant(row)
             self.note_returned(granted.returned)
+            for one in granted.held:
+                if one.job not in self._held:
+                    self._learnt.started(one.shape)
             self.note_held(granted.held)
 
     def note_cards(self, notes: Iterable[CardNote]) -> None:
@@ -201,7 +209,9 @@ class Mirror:
         """Jobs that hold nothing any more."""
         with self.lock:
             for job in gone:
-                self._held.pop(job, None)
+                held = self._held.pop(job, None)
+                if held is not None:
+                    self._learnt.gave_back(held.shape)
                 self._running.drop(job)
                 self._owed.left(job, self._clock())
             self.generation += 1

@@ -16,6 +16,7 @@ from gpupool.allocations.learnt import Learnt
 from gpupool.allocations.tables import arrays, jobs, launches
 from gpupool.base.errors import NameTaken, NotFound, NotOneJob, WrongState
 from gpupool.model.job import ENDED
+from gpupool.scheduling.knowledge import MOST_JOBS
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store.tables import events
 from gpupool.wire.jobs import JobOut
@@ -286,14 +287,20 @@ def test_who_is_asked_to_leave_for_a_member_does_so_for_a_job_that_is_written_do
         house.close()
 
 
-def test_estimates_count_the_members_of_an_array_after_a_restart_too(house: House) -> None:
+def test_an_array_is_expected_as_often_as_it_has_jobs_but_256_at_most_after_a_restart_too(house: House) -> None:
     house.submit(250, 8, name="sweep", array=1000)
-    house.submit(500, 8, name="one")
+    house.submit(1000, None, name="small", array=20)
+    for number in range(6):
+        house.submit(500, 8, name=f"one{number}")
+    live = house.allocations.mirror.snapshot().expected
     learnt = Learnt()
     with house.store.read() as connection:
         learnt.load(connection, house.store.clock.now_ns())
-    weights = dict(zip((shape.gpu_milli for shape in learnt.expected.shapes), learnt.expected.counts, strict=True))
-    assert weights[250] > 900 * weights[500]
+    for expected in (live, learnt.expected):
+        weights = dict(zip((shape.gpu_milli for shape in expected.shapes), expected.counts, strict=True))
+        assert 254 < weights[250] <= MOST_JOBS
+        assert 19 < weights[1000] <= 20
+        assert 5.9 < weights[500] <= 6
 
 
 def test_the_log_says_what_was_asked_and_what_was_given_up(house: House) -> None:
