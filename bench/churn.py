@@ -3,20 +3,20 @@
 Arrivals are Poisson, shapes are drawn from a list, lifetimes are lognormal with a mean of 1 and sigma 1, whatever the
 shape. `load` is what is asked for on the average, in parts of the pool's compute. A claim that fits nowhere is lost, so
 that a policy is judged by what it places and not by a queue. The pool starts empty; what happens before `FROM` is left
-out. Same seed, same claims, whatever the policy.
+out. Same seed, same claims, whatever the policy and whatever it knows.
 """
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
 
-from gpupool.scheduling import policies
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.ranking import Ranking
-from gpupool.scheduling.snapshot import Cards, Expected, Ints
+from gpupool.scheduling.snapshot import Cards, Expected, Hosts
+from gpupool.simulation.choosing import Chooser, Seat
+from gpupool.simulation.foreknowledge import ORACLE, Foreknowledge
 from gpupool.simulation.openb import Pods
 
 FROM, UNTIL = 5.0, 10.0
@@ -41,13 +41,14 @@ class _Event:
     lasts: float
 
 
-def live(cards: Cards, pods: Pods, policy: str, load: float, seed: int) -> Life:
+def live(cards: Cards, pods: Pods, policy: str, load: float, seed: int, knowledge: str = ORACLE) -> Life:
+    """One life. The oracle knows the list, and that claims end."""
     free = Free(cards)
     capacity = int(free.milli.sum())
-    expected = Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()))
-    rater = policies.named(policy).start(free, expected, seed)
-    rankings = [Ranking(shape, free, rater) for shape in pods.shapes]
-    ends: list[tuple[float, int, int, int, Ints, Ints]] = []
+    whole = Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()))
+    known = Foreknowledge(knowledge, whole, capacity)
+    chooser = Chooser(policy, free, pods.shapes, seed)
+    ends: list[tuple[float, int, int, Seat]] = []
     area, used, since, large, placed = 0.0, 0, FROM, 0, 0
 
     def passed(at: float) -> None:
@@ -58,28 +59,49 @@ def live(cards: Cards, pods: Pods, policy: str, load: float, seed: int) -> Life:
 
     for order, event in enumerate(_arrivals(pods, capacity, load, seed)):
         while ends and ends[0][0] <= event.at:
-            at, _, number, node, rows, need = heapq.heappop(ends)
+            at, _, number, seat = heapq.heappop(ends)
             passed(at)
-            shape = pods.shapes[number]
-            free.give(node, rows, shape.held_milli, need, shape.cpu_milli, shape.host_bytes)
-            rater.gave(shape, node)
-            used -= shape.count * shape.held_milli
+            chooser.give(number, seat)
+            known.claim_gave_back(pods.shapes[number])
+            used -= pods.shapes[number].count * pods.shapes[number].held_milli
         passed(event.at)
-        shape, ranking = pods.shapes[event.number], rankings[event.number]
+        shape = pods.shapes[event.number]
+        known.claim_came(shape)
+        chooser.expect(known.expected)
         counts = shape.count == LARGE and event.at >= FROM
         large += counts
-        best = ranking.best()
-        if best is None:
+        found = chooser.choose(event.number)
+        if found is None:
             continue
         placed += counts
-        rows = ranking.choose(best)[: shape.count]
-        need = ranking.fit.need[rows]
-        free.take(best, rows, shape.held_milli, need, shape.cpu_milli, shape.host_bytes)
-        rater.took(shape, best)
+        chooser.take(event.number, found)
+        known.claim_started(shape)
         used += shape.count * shape.held_milli
-        heapq.heappush(ends, (event.at + event.lasts, order, event.number, best, rows, need))
+        heapq.heappush(ends, (event.at + event.lasts, order, event.number, found))
     passed(UNTIL)
     return Life(100 * area / (UNTIL - FROM) / capacity, large, placed)
+
+
+def some_nodes(cards: Cards, number: int, seed: int) -> Cards:
+    """So many nodes of a pool without labels, drawn at random, everything free."""
+    chosen = sorted(Random(seed).sample(range(len(cards.nodes)), number))
+    rows = np.flatnonzero(np.isin(cards.node, chosen))
+    assert cards.hosts is not None
+    cpu, memory = cards.hosts.cpu_milli[chosen], cards.hosts.memory_bytes[chosen]
+    return replace(
+        cards,
+        uuids=tuple(cards.uuids[row] for row in rows),
+        nodes=tuple(cards.nodes[node] for node in chosen),
+        node_labels=({},) * number,
+        model=cards.model[rows],
+        node=np.searchsorted(chosen, cards.node[rows]),
+        status=cards.status[rows],
+        memory_bytes=cards.memory_bytes[rows],
+        free_milli=cards.free_milli[rows],
+        free_bytes=cards.free_bytes[rows],
+        generation=cards.generation[rows],
+        hosts=Hosts(cpu, memory, cpu.copy(), memory.copy()),
+    )
 
 
 def _arrivals(pods: Pods, capacity: int, load: float, seed: int) -> Iterator[_Event]:

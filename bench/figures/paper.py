@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.rows import Row
 from gpupool.scheduling import kernel
+from gpupool.simulation.foreknowledge import ORACLE
 from gpupool.simulation.protocol import FIRST_SEED, Level
 from gpupool.simulation.protocol import run as run_protocol
 
@@ -117,7 +118,7 @@ def _ours(folder: Path, workload: str) -> Ours:
 
     lists = folder / f"{_PREFIX}{workload}.csv", folder / "openb_node_list_gpu_node.csv"
     found: dict[tuple[str, int], list[Level]] = {}
-    for result in run_protocol(*lists, tuple(POLICIES), SEEDS, told):
+    for result in run_protocol(*lists, tuple(POLICIES), SEEDS, told, knowledge=ORACLE):
         for level in result.levels:
             found.setdefault((result.policy, level.arrived_pct), []).append(level)
     return found

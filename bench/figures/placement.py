@@ -1,11 +1,13 @@
-"""Ours beside FGD: lists as published and in mixes of our own while a pool fills, and a pool's life with departures.
+"""The oracle's figures: ours beside FGD, both of which counted the whole list before its first claim, as no pool can.
 
-Same nodes, same order, same claims for both. While a pool fills, the figure is what lies idle (percent of the cluster's
-compute, mean of the seeds), so that less is better; the limit is FGD's less 0.3 at 100 and 130 % arrived, FGD's and 0.3
-before. The note says how much the fluid bound (`bench.fluid_bound`) would leave idle, `--` without OR-Tools, and how
-much less than ours that is. Where claims ask for memory out of proportion to compute (`bench.memory_mixes`) FGD is as
-published: it places by compute, and a filter alone knows memory. With departures it is idle compute and claims of eight
-cards that were lost (`bench.churn`). The trace's folder is GPUPOOL_OPENB, else `shared/data/openb` beside the checkout.
+Lists as published and in mixes of our own while a pool fills, and a pool's life with departures. What a pool gets is
+measured by the bench `online`. Same nodes, same order, same claims for both. While a pool fills, the figure is what
+lies idle (percent of the cluster's compute, mean of the seeds), so that less is better; the limit is FGD's less 0.3 at
+100 and 130 % arrived, FGD's and 0.3 before. The note says how much the fluid bound (`bench.fluid_bound`) would leave
+idle, `--` without OR-Tools, and how much less than ours that is. Where claims ask for memory out of proportion to
+compute (`bench.memory_mixes`) FGD is as published: it places by compute, and a filter alone knows memory. With
+departures it is idle compute and claims of eight cards that were lost (`bench.churn`). The trace's folder is
+GPUPOOL_OPENB, else `shared/data/openb` beside the checkout.
 """
 
 import statistics
@@ -18,6 +20,7 @@ from bench import churn, fluid_bound, memory_mixes, other_mixes
 from bench.figures.paper import data_folder, workloads
 from bench.rows import UNKNOWN, Row
 from gpupool.scheduling import kernel
+from gpupool.simulation.foreknowledge import ORACLE
 from gpupool.simulation.openb import read_nodes, read_pods
 from gpupool.simulation.protocol import FIRST_SEED, Result, simulate
 from gpupool.simulation.protocol import run as run_protocol
@@ -71,7 +74,7 @@ def run(out: Path) -> list[Row]:
 def _filled(name: str, path: Path, nodes: Path, seeds: Sequence[int]) -> Idle:
     """Raises LookupError where a level was not reached with every seed."""
     _tell(f"{name} …")
-    return _idle(name, run_protocol(path, nodes, (OURS, PEER), seeds), len(seeds))
+    return _idle(name, run_protocol(path, nodes, (OURS, PEER), seeds, knowledge=ORACLE), len(seeds))
 
 
 def _idle(name: str, results: Sequence[Result], seeds: int) -> Idle:
@@ -86,7 +89,7 @@ def _idle(name: str, results: Sequence[Result], seeds: int) -> Idle:
 
 
 def _rows(name: str, idle: Idle, bound: Mapping[int, float], seeds: str) -> Iterator[Row]:
-    command = f"gpupool simulate {name.split(' ', 1)[0]}.csv --protocol fgd {seeds} --policy"
+    command = f"gpupool simulate {name.split(' ', 1)[0]}.csv --protocol fgd --knowledge oracle {seeds} --policy"
     for arrived in (*BEFORE, *SATURATED):
         ours, peer = idle[OURS, arrived], idle[PEER, arrived]
         least = f"fluid bound {UNKNOWN}"
@@ -126,7 +129,7 @@ def _by_memory() -> Iterator[Row]:
     for number in memory_mixes.SEEDS:
         mix, pods = memory_mixes.made(number, cards)
         _tell(f"memory mix {number} …")
-        results = [simulate(cards, pods, policy, seed) for policy in (OURS, PEER) for seed in FEWER]
+        results = [simulate(cards, pods, policy, seed, knowledge=ORACLE) for policy in (OURS, PEER) for seed in FEWER]
         idle = _idle(f"memory mix {number}", results, len(FEWER))
         for arrived in (*BEFORE, *SATURATED):
             ours, peer = idle[OURS, arrived], idle[PEER, arrived]

@@ -29,7 +29,9 @@ def register(parser: Parser) -> None:
     trace with each seed, on all processors. With --out the results are one JSON document and one HTML page that
     needs no network. --policy all tries the paper's six and ours. With --protocol fgd jobs never end and one that
     fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023); results.json is then a list of
-    policy, seed and levels.
+    policy, seed, levels and knowledge. With --knowledge online policies know what a pool would know at that moment,
+    learnt from the jobs that came; with oracle they have counted the whole trace before its first job, as the paper's
+    FGD has and no pool can.
     """
     parser.examples = [
         "gpupool simulate sample",
@@ -37,6 +39,7 @@ def register(parser: Parser) -> None:
         "gpupool simulate synthetic:days=3,load_pct=130,cards=64 --nodes 8x8xH200 --seeds 3",
         "gpupool simulate jobs.csv --nodes nodes.csv --out result",
         "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --policy all --seeds 10 --out result",
+        "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --knowledge oracle",
     ]
     add = parser.add_argument
     add("trace", metavar="TRACE", help="sample, synthetic[:NAME=N,...], a .csv of jobs, an event log")
@@ -51,6 +54,13 @@ def register(parser: Parser) -> None:
         default=1,
         metavar="N",
         help="so many seeds: 42, 43, ... (default: 1)",
+    )
+    add(
+        "--knowledge",
+        type=one_of("--knowledge", "online", "oracle"),
+        default="online",
+        metavar="online|oracle",
+        help="what policies know of the jobs to come: what a pool would, or all (default: online)",
     )
     add("--out", metavar="DIR", help="write results.json and report.html there")
     add_output(parser, OBJECT_FORMATS)
@@ -92,7 +102,14 @@ def _protocol(options: argparse.Namespace, context: Context) -> int:
     names = protocol.ALL if options.policy in (None, "all") else tuple(dict.fromkeys(options.policy.split(",")))
     trace, nodes = Path(options.trace), Path(options.nodes)
     with interrupted_by_sigterm(), progress(context, f"simulating {trace.name}") as told:
-        found = protocol.run(trace, nodes, names, seeds_of(options.seeds), lambda done, all_, _: told(done / all_))
+        found = protocol.run(
+            trace,
+            nodes,
+            names,
+            seeds_of(options.seeds),
+            lambda done, all_, _: told(done / all_),
+            knowledge=options.knowledge,
+        )
     results = protocol.to_json(found)
     if options.out:
         keep(options.out, results, html(trace.name, found))
@@ -112,7 +129,8 @@ def _question(options: argparse.Namespace) -> Question:
     nodes = source.nodes(options.nodes)
     names = ALL if options.policy == "all" else (options.policy or DEFAULT_POLICY).split(",")
     policies = tuple(dict.fromkeys(names))
-    return Question(nodes, policies, seeds_of(options.seeds), source.trace, source.synthetic, source.shapes)
+    seeds = seeds_of(options.seeds)
+    return Question(nodes, policies, seeds, source.trace, source.synthetic, source.shapes, options.knowledge)
 
 
 def keep(folder: str, found: Any, html: str) -> None:

@@ -30,6 +30,10 @@ class Ranking:
         """By rank, so that the first of equals is the one with the lowest."""
         self._read, self._epoch = free.now(), -1
 
+    def rate_by(self, rater: Rater) -> None:
+        """Another policy, or the same one begun anew: every score is asked for again, where it fits is not."""
+        self._rater, self._epoch = rater, -1
+
     def refresh(self) -> Ranking:
         """The fit as it is now; scores are mended when they are asked for."""
         self.fit.refresh(self._free)

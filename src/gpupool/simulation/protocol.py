@@ -20,9 +20,10 @@ from gpupool.model.claim import Shape
 from gpupool.scheduling import policies
 from gpupool.scheduling.expected import Kinds, histogram, typical
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_fragmentation import Fragments
 from gpupool.scheduling.snapshot import Cards, Expected, Ints
+from gpupool.simulation.choosing import Chooser
+from gpupool.simulation.foreknowledge import ONLINE, Foreknowledge
 from gpupool.simulation.openb import Pods, read_nodes, read_pods
 from gpupool.simulation.parallel import Tell, run_all
 
@@ -48,11 +49,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Result:
-    """One run; levels that no pod ended at are left out."""
+    """One run; levels that no pod ended at are left out. `knowledge` is of the pods to come (`foreknowledge`)."""
 
     policy: str
     seed: int
     levels: tuple[Level, ...]
+    knowledge: str
 
 
 Progress = Callable[[int, int, Result], None]
@@ -66,6 +68,7 @@ def run(
     seeds: Sequence[int],
     on_progress: Progress | None = None,
     *,
+    knowledge: str = ONLINE,
     workers: int | None = None,
     compiled: bool | None = None,
 ) -> list[Result]:
@@ -78,6 +81,7 @@ def run(
         policies.named(name)
     cards, pods = read_nodes(nodes), read_pods(trace)
     runs = [(name, seed) for name in names for seed in seeds]
+    pieces = [(cards, pods, *one, knowledge, compiled) for one in runs]
     found: dict[tuple[str, int], Result] = {}
 
     def done(result: Result) -> None:
@@ -85,7 +89,7 @@ def run(
         if on_progress is not None:
             on_progress(len(found), len(runs), result)
 
-    return run_all(_simulate, [(cards, pods, *one, compiled) for one in runs], lambda _part: None, workers, done)
+    return run_all(_simulate, pieces, lambda _part: None, workers, done)
 
 
 def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -93,34 +97,44 @@ def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [asdict(result) for result in results]
 
 
-def _simulate(one: tuple[Cards, Pods, str, int, bool | None], _tell: Tell) -> Result:
-    cards, pods, policy, seed, compiled = one
-    return simulate(cards, pods, policy, seed, compiled=compiled)
+def _simulate(one: tuple[Cards, Pods, str, int, str, bool | None], _tell: Tell) -> Result:
+    cards, pods, policy, seed, knowledge, compiled = one
+    return simulate(cards, pods, policy, seed, knowledge=knowledge, compiled=compiled)
 
 
-def simulate(cards: Cards, pods: Pods, policy: str, seed: int, *, compiled: bool | None = None) -> Result:
+def simulate(
+    cards: Cards, pods: Pods, policy: str, seed: int, *, knowledge: str = ONLINE, compiled: bool | None = None
+) -> Result:
     """One run of one policy."""
     chance = Random(seed)
     order = list(range(len(cards.nodes)))
     chance.shuffle(order)
     free = Free(cards, np.array(order, dtype=np.int64), compiled)
-    arriving = arrivals(pods, int(free.milli.sum()), chance)
-    expected = expected_of(pods)
-    record = _Record(free, expected, len(arriving))
-    rater = policies.named(policy).start(free, expected, seed)
-    rankings = [Ranking(shape, free, rater) for shape in pods.shapes]
+    capacity = int(free.milli.sum())
+    arriving = arrivals(pods, capacity, chance)
+    known = Foreknowledge(knowledge, expected_of(pods), capacity)
+    return Result(policy, seed, fill(free, pods, policy, seed, arriving, known), knowledge)
+
+
+def fill(
+    free: Free, pods: Pods, policy: str, seed: int, arriving: Sequence[int], known: Foreknowledge
+) -> tuple[Level, ...]:
+    """Place pods of these shapes one after the other, or drop them; what came of it, by arrived percent."""
+    record = _Record(free, expected_of(pods), len(arriving))
+    chooser = Chooser(policy, free, pods.shapes, seed)
     for number in arriving:
-        shape, ranking = pods.shapes[number], rankings[number]
-        node = ranking.best()
-        if node is None:
+        shape = pods.shapes[number]
+        known.claim_came(shape)
+        chooser.expect(known.expected)
+        seat = chooser.choose(number)
+        if seat is None:
             record.dropped(shape)
             continue
-        rows = ranking.choose(node)[: shape.count]
-        record.before(node)
-        free.take(node, rows, shape.held_milli, ranking.fit.need[rows], shape.cpu_milli, shape.host_bytes)
-        rater.took(shape, node)
-        record.placed(shape, node)
-    return Result(policy, seed, record.levels())
+        record.before(seat.node)
+        chooser.take(number, seat)
+        known.claim_started(shape)
+        record.placed(shape, seat.node)
+    return record.levels()
 
 
 def expected_of(pods: Pods) -> Expected:

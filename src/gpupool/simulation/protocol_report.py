@@ -8,7 +8,7 @@ from typing import Any
 from gpupool.drawing.charts import Series, lines
 from gpupool.drawing.page import page, table
 from gpupool.simulation.protocol import LEVELS, Level, Result
-from gpupool.simulation.report import number
+from gpupool.simulation.report import described_knowledge, number
 
 _SHOWN = (20, 40, 60, 70, 80, 85, 90, 95, 100, 110, 120, 130)
 _PLOTS = (
@@ -43,6 +43,8 @@ def _parts(results: Sequence[Result]) -> Iterator[str]:
     seeds = list(dict.fromkeys(one.seed for one in results))
     yield f'<p class="note">Means over {len(seeds)} seeds ({seeds[0]} to {seeds[-1]}), by arrived demand in percent of '
     yield "the cards' compute. Jobs arrive one by one and never end; one that fits nowhere is dropped.</p>"
+    for knowledge in dict.fromkeys(one.knowledge for one in results):
+        yield f'<p class="note">Knowledge of the claims to come, {described_knowledge(knowledge)}.</p>'
     for field, title, top in _PLOTS:
         series = [Series(policy, [at(results, policy, level, field) for level in LEVELS]) for policy in policies]
         yield f"<h2>{title}</h2>" + lines(title, [list(map(float, LEVELS))] * len(series), series, "%", top)

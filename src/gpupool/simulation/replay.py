@@ -23,6 +23,7 @@ from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Ended, Foretold, Word
 from gpupool.scheduling.owed import Owed
 from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Start
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
+from gpupool.simulation.foreknowledge import Foreknowledge
 from gpupool.simulation.trace import NS, Arrival
 from gpupool.simulation.world import HEADS, Job, World
 
@@ -72,19 +73,25 @@ class Outcome:
 
 
 class Replay:
-    """One life of `world`, until nothing more can happen; `until_ns` and `most_cycles` end it early."""
+    """One life of `world`, until nothing more can happen; `until_ns` and `most_cycles` end it early.
+
+    `known` hears what happens before the watchers do and says what is expected; without it that is what the world began
+    with.
+    """
 
     def __init__(
         self,
         world: World,
         watchers: Iterable[Watcher] = (),
         *,
+        known: Foreknowledge | None = None,
         until_ns: int | None = None,
         most_cycles: int | None = None,
     ) -> None:
         self.world = world
         self.outcome = Outcome()
-        self._watchers = tuple(watchers)
+        self._known = known
+        self._watchers = (*filter(None, [known]), *watchers)
         self._until, self._most = until_ns, most_cycles
         self._heap: list[tuple[int, int, int, str]] = []
         self._coming: dict[str, tuple[Arrival, ...]] = {}
@@ -173,7 +180,9 @@ class Replay:
         """Cycles until one changes nothing, as the placer of a pool runs them."""
         while self.world.waiting_count:
             before = self.world.snapshot(now_ns)
-            snapshot = replace(before, promised=self._promised, owed=(*before.owed, *self._owed.names(now_ns)))
+            owed = (*before.owed, *self._owed.names(now_ns))
+            expected = before.expected if self._known is None else self._known.expected
+            snapshot = replace(before, expected=expected, promised=self._promised, owed=owed)
             self._board = self._board or Board(snapshot)
             rules = self._rules(now_ns)
             plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=rules, said=False)

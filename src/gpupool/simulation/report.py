@@ -7,6 +7,7 @@ from html import escape
 
 from gpupool.drawing.charts import Series, bars, lines
 from gpupool.drawing.page import page, table
+from gpupool.simulation.foreknowledge import ORACLE
 from gpupool.simulation.measure import Sample, Waits
 from gpupool.simulation.nodes import size_of
 from gpupool.simulation.study import Life, Question, mean, rows
@@ -29,12 +30,20 @@ def number(value: float | None, digits: int = 2) -> str:
     return "--" if value is None else f"{value:.{digits}f}"
 
 
+def described_knowledge(knowledge: str) -> str:
+    """For a reader: whether a pool could know it."""
+    if knowledge == ORACLE:
+        return "oracle: the whole trace was counted before its first claim, which no pool can"
+    return "online: learnt from the claims that had come, as in a pool"
+
+
 def _facts(question: Question) -> Iterator[str]:
     size = size_of(question.nodes)
     models = ", ".join(size.models)
     facts = [
         ("pool", f"{size.nodes} nodes, {size.cards} cards ({models})"),
         ("policies", ", ".join(question.policies)),
+        ("knowledge of the claims to come", described_knowledge(question.knowledge)),
         ("seeds", ", ".join(map(str, question.seeds))),
     ]
     if question.synthetic is not None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.quota import UNLIMITED, WEIGHT, Amount
 from gpupool.scheduling.policies import DEFAULT, named
 from gpupool.scheduling.snapshot import Snapshot, TenantView
+from gpupool.simulation.foreknowledge import ONLINE, Foreknowledge
 from gpupool.simulation.fragments import expected_of
 from gpupool.simulation.measure import Figures, Meter
 from gpupool.simulation.parallel import Tell, run_all
@@ -35,6 +37,8 @@ class Question:
     synthetic: Parameters | None = None
     shapes: tuple[Shape, ...] = ()
     """What jobs of a made-up trace ask for, if not what its parameters say."""
+    knowledge: str = ONLINE
+    """What the pool knows of the claims to come (`foreknowledge`)."""
 
     @property
     def source(self) -> str:
@@ -77,8 +81,11 @@ def live(case: Case, tell: Tell) -> Life:
     trace = trace_of(case.question, case.seed)
     world = World(beginning(trace, case.question.nodes, case.policy))
     window = trace.arrivals[0].at_ns, trace.arrivals[-1].at_ns
-    meter = Meter(world, window, world.first.expected, trace.weights)
-    outcome = Replay(world, [meter]).run(trace.arrivals, progress=lambda done, all_: tell(done / max(1, all_)))
+    whole = world.first.expected
+    known = Foreknowledge(case.question.knowledge, whole, WHOLE * len(world.cards))
+    meter = Meter(world, window, whole, trace.weights)
+    replay = Replay(world, [meter], known=known)
+    outcome = replay.run(trace.arrivals, progress=lambda done, all_: tell(done / max(1, all_)))
     return Life(case.policy, case.seed, meter.figures(world, outcome))
 
 
@@ -90,7 +97,7 @@ def trace_of(question: Question, seed: int) -> Trace:
 
 
 def beginning(trace: Trace, nodes: Sequence[Node], policy: str) -> Snapshot:
-    """The pool before the first arrival: everything free, tenants with the trace's quotas."""
+    """The pool before the first arrival: everything free, tenants with the trace's quotas, all of it expected."""
     names = dict.fromkeys([*trace.weights, *(one.tenant for one in trace.arrivals)])
     tenants = {name: _view(trace, name) for name in names}
     return Snapshot(0, columns_of(nodes), tenants, (), policy, expected=expected_of(trace.arrivals))
@@ -106,6 +113,7 @@ def document(question: Question, lives: Sequence[Life]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "trace": question.source,
+        "knowledge": question.knowledge,
         "synthetic": question.synthetic and described(question.synthetic),
         "nodes": len(question.nodes),
         "cards": sum(len(node.cards) for node in question.nodes),

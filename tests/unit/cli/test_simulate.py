@@ -54,6 +54,7 @@ def test_ctrl_c_leaves_nothing_written(
         (["synthetic:day=1"], 2, "did you mean days?"),
         (["sample", "--nodes", "4xH2000"], 2, "GP-1020"),
         (["sample", "--seeds", "0"], 2, "--seeds 0"),
+        (["sample", "--knowledge", "orakle"], 2, "did you mean oracle?"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_next_step(
@@ -103,6 +104,20 @@ def test_the_papers_protocol_gives_scripts_a_list_of_policy_seed_and_levels(
     assert max(level["arrived_pct"] for level in found[0]["levels"]) > 100
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["fgd", "2"]
+
+
+@pytest.mark.parametrize("chosen", ["online", "oracle", None])
+def test_results_name_what_the_policies_knew_online_by_default(chosen: str | None, tmp_path: Path) -> None:
+    pods, nodes = openb(tmp_path)
+    more = [] if chosen is None else ["--knowledge", chosen]
+    out = tmp_path / "out"
+    words = [pods, "--nodes", nodes, "--protocol", "fgd", "--policy", "fgd,default"]
+    assert main(["simulate", *words, *more, "--out", str(out)]) == 0
+    assert {one["knowledge"] for one in json.loads((out / "results.json").read_text())} == {chosen or "online"}
+    assert f"{chosen or 'online'}: " in (out / "report.html").read_text()
+    assert main(["simulate", SMALL, *more, "--out", str(out)]) == 0
+    assert json.loads((out / "results.json").read_text())["knowledge"] == (chosen or "online")
+    assert f"{chosen or 'online'}: " in (out / "report.html").read_text()
 
 
 def test_the_protocol_needs_nodes_and_refuses_unknown_policies_and_columns(

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from gpupool.base.errors import UnknownPolicy
+from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
+from gpupool.scheduling.kernel import Kernel
 from gpupool.simulation.openb import Pods, read_nodes, read_pods
 from gpupool.simulation.protocol import ALL, Level, Result, arrivals, run, simulate, to_json
+from tests.support.scheduling_builders import cards
 
 OPENB = Path(os.environ.get("GPUPOOL_OPENB", Path(__file__).parents[4] / "shared/data/openb"))
 
@@ -81,6 +84,17 @@ def test_runs_come_by_policy_then_seed_and_are_the_same_on_one_core_and_on_two(l
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
+@pytest.mark.parametrize("sizes", [(190, 300, 500, 810), tuple(range(40, 980, 20))], ids=["few sizes", "many sizes"])
+def test_learning_online_the_kernel_and_numpy_decide_the_same(kernel: Kernel, sizes: tuple[int, ...]) -> None:
+    shapes = (*(Shape(size, 0, cpu_milli=8 * size) for size in sizes), Shape(1000, 0, 2, cpu_milli=9000))
+    pods = Pods(tuple(f"p{n:03}" for n in range(300)), shapes, np.arange(300) % len(shapes))
+    pool = cards("14x4xT4", hosts=(64_000, GIB))
+    compiled, plain = (simulate(pool, pods, "default", 42, compiled=one) for one in (True, False))
+    assert compiled == plain
+    assert compiled.knowledge == "online"
+    assert compiled != simulate(pool, pods, "default", 42, compiled=True, knowledge="oracle")
+
+
 def test_an_unknown_policy_is_refused_before_anything_runs(lists: tuple[Path, Path]) -> None:
     with pytest.raises(UnknownPolicy):
         run(*lists, ["fdg"], [42])
@@ -88,15 +102,15 @@ def test_an_unknown_policy_is_refused_before_anything_runs(lists: tuple[Path, Pa
 
 def test_results_are_plain_data() -> None:
     level = {"arrived_pct": 3, "allocation_pct": 1.0, "fragment_pct": 2.0, "fragment_ratio_pct": None}
-    assert to_json([Result("fgd", 42, (Level(3, 1.0, 2.0, None),))]) == [
-        {"policy": "fgd", "seed": 42, "levels": (level,)}
+    assert to_json([Result("fgd", 42, (Level(3, 1.0, 2.0, None),), "online")]) == [
+        {"policy": "fgd", "seed": 42, "levels": (level,), "knowledge": "online"}
     ]
 
 
 @pytest.mark.skipif(not OPENB.is_dir(), reason=f"the openb trace is not in {OPENB}; set GPUPOOL_OPENB")
 def test_fgd_on_the_published_trace_is_where_the_paper_has_it() -> None:
-    cards = read_nodes(OPENB / "openb_node_list_gpu_node.csv")
-    assert (len(cards.nodes), len(cards)) == (1213, 6212)
-    result = simulate(cards, read_pods(OPENB / "openb_pod_list_default.csv"), "fgd", 42)
+    nodes = read_nodes(OPENB / "openb_node_list_gpu_node.csv")
+    assert (len(nodes.nodes), len(nodes)) == (1213, 6212)
+    result = simulate(nodes, read_pods(OPENB / "openb_pod_list_default.csv"), "fgd", 42, knowledge="oracle")
     (last,) = (level for level in result.levels if level.arrived_pct == 130)
     assert 94.9 < last.allocation_pct < 95.9

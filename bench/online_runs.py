@@ -1,0 +1,115 @@
+"""One run of one policy for the bench `online`: by family and case, with what the policy may know.
+
+Every run gives percent of the pool's compute that lay idle, by what had arrived of it (`100`, `130`, ...) or as the
+mean of a life (`life`), and of the claims of eight cards how many were `lost`, `of` how many.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+from bench import churn, memory_mixes, size_families
+from gpupool.scheduling.free import Free
+from gpupool.scheduling.snapshot import Cards
+from gpupool.simulation.foreknowledge import Foreknowledge
+from gpupool.simulation.openb import Pods, read_nodes, read_pods
+from gpupool.simulation.parallel import Tell
+from gpupool.simulation.protocol import Level, arrivals, expected_of, fill, simulate
+
+LEVELS = (95, 100, 130)
+CHURN_NODES = 300
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """`name` says which case of the family; what it means is the family's."""
+
+    folder: Path
+    family: str
+    name: str
+    policy: str
+    knowledge: str
+    seed: int
+
+
+def run(one: Run, _tell: Tell) -> tuple[Run, Figures]:
+    return one, FAMILIES[one.family](one)
+
+
+def _published(one: Run) -> Figures:
+    return _filled(_nodes(one.folder), read_pods(_list(one.folder, one.name)), one)
+
+
+def _mixed(one: Run) -> Figures:
+    """A list that was written before; its name is its path."""
+    return _filled(_nodes(one.folder), read_pods(Path(one.name)), one)
+
+
+def _by_memory(one: Run) -> Figures:
+    cards = memory_mixes.cluster()
+    return _filled(cards, memory_mixes.made(int(one.name), cards)[1], one)
+
+
+def _filled(cards: Cards, pods: Pods, one: Run) -> Figures:
+    return _idle(simulate(cards, pods, one.policy, one.seed, knowledge=one.knowledge).levels)
+
+
+def _shifted(one: Run) -> Figures:
+    """`MIX after OTHER`: the memory is full of the other list's claims before the first one comes."""
+    name, before = one.name.split(" after ")
+    cards, pods = _nodes(one.folder), read_pods(_list(one.folder, name))
+    other = read_pods(_list(one.folder, before))
+    chance = Random(one.seed)
+    free = Free(cards)
+    capacity = int(free.milli.sum())
+    known = Foreknowledge(one.knowledge, expected_of(pods), capacity)
+    for number in arrivals(other, capacity, chance):
+        known.claim_came(other.shapes[number])
+    return _idle(fill(free, pods, one.policy, one.seed, arrivals(pods, capacity, chance), known))
+
+
+def _of_sizes(one: Run) -> Figures:
+    (family,) = (family for family in size_families.families() if family.name == one.name)
+    free = Free(size_families.pool(family))
+    pods, arriving = size_families.made(family, one.seed)
+    known = Foreknowledge(one.knowledge, expected_of(pods), int(free.milli.sum()))
+    return _idle(fill(free, pods, one.policy, one.seed, arriving, known))
+
+
+def _lived(one: Run) -> Figures:
+    """`LIST at LOAD`, on nodes of openb that the seed draws."""
+    name, load = one.name.split(" at ")
+    cards = churn.some_nodes(_nodes(one.folder), CHURN_NODES, one.seed)
+    pods = read_pods(_list(one.folder, name))
+    life = churn.live(cards, pods, one.policy, float(load), one.seed, one.knowledge)
+    return {"life": 100 - life.allocation_pct, "lost": float(life.large - life.large_placed), "of": float(life.large)}
+
+
+def _idle(levels: Sequence[Level]) -> Figures:
+    """Raises LookupError where a level was not reached; the last one stands for 130."""
+    by_level = {level.arrived_pct: 100 - level.allocation_pct for level in levels}
+    by_level[LEVELS[-1]] = 100 - levels[-1].allocation_pct
+    return {str(level): by_level[level] for level in LEVELS}
+
+
+@lru_cache(maxsize=1)
+def _nodes(folder: Path) -> Cards:
+    return read_nodes(folder / "openb_node_list_gpu_node.csv")
+
+
+def _list(folder: Path, name: str) -> Path:
+    return folder / f"openb_pod_list_{name}.csv"
+
+
+FAMILIES: Mapping[str, Callable[[Run], Figures]] = {
+    "lists": _published,
+    "mixes": _mixed,
+    "memory": _by_memory,
+    "shifting": _shifted,
+    "sizes": _of_sizes,
+    "departures": _lived,
+}
