@@ -30,6 +30,8 @@
 #define LIMITER_QUERY_CERTAIN_NS 50000ull     /* the same for one whose work always took as long */
 #define LIMITER_AHEAD_NS 50000ull         /* charged at once for launches to come, of short certain work: two atomic additions fewer for each */
 #define LIMITER_DOUBT_NS 100000ull        /* what may take longer and is uncertain has its own events if its stream was idle */
+#define LIMITER_BESIDE_NS 2000000ull      /* what should be over so soon has its own events where several streams run side by side, */
+#define LIMITER_BESIDE_LEAST_NS 10000ull  /* as soon as it is so long: two records cost a microsecond or two */
 #define LIMITER_UNCERTAIN_NS 5000ull     /* what varies and may take as long is uncertain: a gap behind it cannot be told from its length */
 #define LIMITER_WAKE_NS 50000ull          /* what a wait of the host may take beyond the work it waits for */
 #define LIMITER_CONTENDED_NS 100000000ull /* since another process of the allocation had work in flight: it may have it again */
@@ -109,6 +111,7 @@ struct limiter_card {
     _Atomic uint64_t gaps; /* ever found */
     struct limiter_known_gap gap[LIMITER_KNOWN_GAPS];
     _Atomic uint64_t contended_ns; /* when another process of the allocation was last seen with work in flight */
+    _Atomic uint64_t beside_ns; /* when several streams of this process last had work at once */
     uint64_t looked_ns; /* when the other processes were last looked at; the harvest's */
     struct fence_timeline *timeline; /* of the allocation, or of this process alone; NULL: no memory */
     struct limiter_predictions predictions;

@@ -171,15 +171,23 @@ static void open_batch(struct limiter_stream *stream, const struct limiter_cost 
     stream->asked_ns = now;
 }
 
-bool limiter_is_contended(const struct limiter_card *card, uint64_t now)
+static bool was_lately(_Atomic uint64_t const *at, uint64_t now)
 {
-    uint64_t last = atomic_load_explicit(&card->contended_ns, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(at, memory_order_relaxed);
     return last && now - last < LIMITER_CONTENDED_NS;
 }
 
-/* Beside another process a launch begins and ends later than expected, by any time: what may be over soon has events of its own. */
+bool limiter_is_contended(const struct limiter_card *card, uint64_t now)
+{
+    return was_lately(&card->contended_ns, now);
+}
+
+/* Beside another process, or another stream, a launch begins and ends later than expected: a gap behind it that is concluded from the
+   expectation is partly work. What may be over soon has events of its own, or together with what else is as short. */
 static bool is_doubtful(const struct limiter_stream *stream, uint64_t now)
 {
+    if (was_lately(&stream->card->beside_ns, now) && stream->open.mean_ns >= LIMITER_BESIDE_LEAST_NS)
+        return stream->busy_until_ns < now + LIMITER_BESIDE_NS;
     return limiter_is_contended(stream->card, now) && stream->busy_until_ns < now + LIMITER_DOUBT_NS;
 }
 
@@ -193,10 +201,12 @@ static bool is_full(const struct limiter_stream *stream, uint64_t now)
 static void add_to_card(const struct limiter_stream *stream, uint64_t now)
 {
     struct limiter_card *card = stream->card;
-    if (atomic_load_explicit(&card->busy_until_ns, memory_order_relaxed) <= now)
+    if (atomic_load_explicit(&card->busy_until_ns, memory_order_relaxed) <= now) {
         atomic_store_explicit(&card->busy_with, stream, memory_order_relaxed);
-    else if (atomic_load_explicit(&card->busy_with, memory_order_relaxed) != stream)
+    } else if (atomic_load_explicit(&card->busy_with, memory_order_relaxed) != stream) {
         atomic_store_explicit(&card->busy_with, NULL, memory_order_relaxed);
+        atomic_store_explicit(&card->beside_ns, now, memory_order_relaxed);
+    }
     raise_busy_until(card, stream->busy_until_ns);
 }
 

@@ -65,6 +65,12 @@ def test_short_kernels_that_vary_and_unseen_waits_have_their_share(simulation: P
     assert_within(simulation, [(Load(work, "lengths=5us/30us draw=any"), 0.3)])
 
 
+@pytest.mark.parametrize(("length", "share"), [("15us", 0.5), ("28us", 0.7), ("40us", 0.7)])
+def test_two_streams_at_once_and_an_unseen_wait_have_their_share(simulation: Path, length: str, share: float) -> None:
+    """The card runs one after the other what each stream expects to run by itself."""
+    assert_within(simulation, [(Load("t0,v*3,t1,v*3,p", f"lengths={length}"), share)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_a_thousand_programs_in_several_processes_have_their_share(simulation: Path, processes: int) -> None:
