@@ -15,6 +15,7 @@ from gpupool.kubernetes.columns import Columns
 from gpupool.kubernetes.entry_index import EntryIndex
 from gpupool.kubernetes.heirs import Heirs
 from gpupool.kubernetes.hosts import Host, Site, copy_of, handing_out
+from gpupool.kubernetes.learning import Learning
 from gpupool.kubernetes.leaving import Leaving
 from gpupool.kubernetes.members import Members, changed, entries, put, uids, unaccounted
 from gpupool.kubernetes.needs import NOTHING
@@ -53,6 +54,7 @@ class Pool:
         self.for_good = set[str]()
         """Pods that are gone and stand in a ledger still, and in whose place nobody makes another."""
         self.members, self._leaving = Members(self.pods, self.heirs), Leaving(seconds)
+        self._learning = Learning()
         self._at: dict[str, str] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         """By node, the managed pods that use it."""
@@ -89,6 +91,7 @@ class Pool:
         gone, come = changed(entries(before), entries(node))
         self.members.note(gone, come)
         self._leaving.note(gone, come)
+        self._learning.note_entries(gone, come)
         self.rules.around.note_repelling(f"node/{name}", name, node.others.apart if node else ())
         self.shares.note(gone, come)
         for uid in (had ^ has) | heirs | (unaccounted(before) ^ unaccounted(node)):
@@ -118,6 +121,7 @@ class Pool:
             self.turned.note(pod, self.ledgers[pod.node].others)
             self._touch(pod.node)
         put(self.pods, uid, pod)
+        self._learning.note_pod(uid, pod)
         self._settle(uid)
         if pod is None and before is not None and uid in self.heirs:
             siblings = [one for one in self.pods.values() if one.owner == before.owner and one.uid in self.queue]
@@ -278,6 +282,7 @@ class Pool:
             self.policy,
             self._columns.running.all(),
             self.reservations,
+            expected=self._learning.expected(len(copied.uuids)),
             promised=self.promised,
             cohorts=self.shares.tree.cohorts,
             owed=self._leaving.owed(),
