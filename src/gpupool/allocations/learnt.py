@@ -20,7 +20,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.job import JobState
 from gpupool.scheduling.estimates import History
 from gpupool.scheduling.guarded import PolicyFault, fault_of
-from gpupool.scheduling.knowledge import REMEMBERED, Knowledge
+from gpupool.scheduling.knowledge import FIRST, REMEMBERED, Knowledge
 from gpupool.scheduling.snapshot import Expected
 from gpupool.tenancy.tables import tenants
 
@@ -74,7 +74,8 @@ class Learnt:
     def __init__(self) -> None:
         self.history = History()
         self.fault: PolicyFault | None = None
-        """What of the past could not be read; None once what is expected was learnt anew."""
+        """What of the past could not be read; None once enough has come since to expect something."""
+        self._since_fault = 0
         self.is_loaded = False
         self._knowledge = Knowledge()
         self._milli = 0
@@ -120,6 +121,7 @@ class Learnt:
         except Exception as error:
             said = "what the pool has learnt from its past cannot be read; it learns anew"
             self.fault = fault_of(LEARNT, said, error)
+            self._since_fault = 0
             log.exception("%s", said)
 
     def set_capacity(self, milli: int) -> None:
@@ -129,9 +131,9 @@ class Learnt:
 
     def claimed(self, shape: Shape, count: int) -> None:
         """A claim was accepted, for so many jobs."""
-        before = self.expected
         self._knowledge.claim_came(shape, count)
-        if self.expected is not before:
+        self._since_fault += 1
+        if self._since_fault >= FIRST:
             self.fault = None
 
     def started(self, shape: Shape) -> None:

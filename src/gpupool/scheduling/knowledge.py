@@ -52,10 +52,11 @@ class _Came(NamedTuple):
 
 
 class Knowledge:
-    """Not thread-safe: whoever owns it calls it under its own lock. `expected` is replaced, never changed in place."""
+    """Not thread-safe: whoever owns it calls it under its own lock."""
 
     def __init__(self, capacity_milli: int = 0) -> None:
-        self.expected = Expected()
+        self._expected = Expected()
+        self._due = False
         self._came: deque[_Came] = deque(maxlen=REMEMBERED)
         self._since = 0
         self._next = FIRST
@@ -72,8 +73,7 @@ class Knowledge:
         """A claim was accepted, for so many jobs alike."""
         self._came.append(_Came(shape, min(jobs, MOST_JOBS)))
         self._since += 1
-        if self._since >= self._next:
-            self.hand_out()
+        self._due |= self._since >= self._next
 
     def claim_started(self, shape: Shape) -> None:
         """One job got what it asked for."""
@@ -93,8 +93,23 @@ class Knowledge:
         """How much came back of what was given out lately."""
         return 100 * self._returned / (self._given + self._span / _PRIOR_PARTS)
 
+    @property
+    def expected(self) -> Expected:
+        """What is likely to come: the same object until it is due to be handed out anew.
+
+        It is worked out when it is asked for, and once for many claims that came in between: a pool that reads its
+        past, or takes in a burst, does not work out what nobody sees.
+        """
+        if self._due:
+            self._hand_out()
+        return self._expected
+
     def hand_out(self) -> None:
-        """Say anew what is expected, from all that is known; nothing while that is too little."""
+        """Let `expected` say all that is known, whether that is due or not."""
+        self._due = True
+
+    def _hand_out(self) -> None:
+        self._due = False
         known = len(self._came)
         if known < FIRST:
             return
@@ -104,7 +119,7 @@ class Knowledge:
         for age, came in enumerate(reversed(self._came)):
             weights[came.shape] += _WEIGHTS[age] * came.jobs
         ordered = sorted(weights.items(), key=_most_first)
-        self.expected = Expected(
+        self._expected = Expected(
             tuple(shape for shape, _ in ordered),
             tuple(weight / _FINE for _, weight in ordered),
             returned_pct=ENDING if self._ending else FILLING,
@@ -115,7 +130,7 @@ class Knowledge:
         ending = self.returned_pct >= (FILLING_PCT if self._ending else ENDING_PCT)
         if ending != self._ending:
             self._ending = ending
-            self.hand_out()
+            self._due = True
 
 
 _WEIGHTS = tuple(round(_FINE * exp2(-age / HALF_LIFE)) for age in range(REMEMBERED))

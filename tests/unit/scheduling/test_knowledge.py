@@ -16,6 +16,7 @@ from gpupool.scheduling.knowledge import (
     REMEMBERED,
     Knowledge,
 )
+from gpupool.scheduling.snapshot import Expected
 
 HALF, EIGHTH, CARD = Shape(500), Shape(125), Shape(WHOLE)
 POOL = 10 * WHOLE
@@ -53,6 +54,20 @@ def test_what_is_expected_is_handed_out_less_often_the_more_is_known() -> None:
     assert apart[0] == LEAST
     assert apart[-1] == MOST
     assert apart == sorted(apart)
+
+
+def test_it_is_worked_out_once_for_many_claims_that_came_before_it_was_asked_for() -> None:
+    claims = [Shape(100 + number % 800) for number in range(2000)]
+    late, anew = after(claims), after(claims)
+    anew.hand_out()
+    assert late.expected == anew.expected
+    assert late.expected is late.expected
+    known, handed_out = Knowledge(POOL), list[Expected]()
+    for shape in claims:
+        known.claim_came(shape)
+        if not handed_out or known.expected is not handed_out[-1]:
+            handed_out.append(known.expected)
+    assert len(handed_out) > 10
 
 
 def test_a_claim_weighs_half_after_a_half_life_of_later_ones_and_is_forgotten_in_the_end() -> None:
