@@ -93,6 +93,11 @@ class Board:
             at = np.flatnonzero((cpu != 0) | (size != 0))
             self.free.set_numa(Division(at, cpu[at], size[at]))
 
+    def restart(self, snapshot: Snapshot) -> None:
+        """A plan on that snapshot starts: nothing that was before changes an answer of the policy. Idempotent."""
+        self.rater.restart(snapshot.generation)
+        self.cuts.restart(snapshot.generation)
+
     # --- what is remembered -----------------------------------------------------------------
 
     def ranking(self, shape: Shape) -> Ranking:

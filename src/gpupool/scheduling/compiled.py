@@ -73,6 +73,10 @@ class CompiledStreamFill:
         )
         self._epoch = -1
 
+    def restart(self, generation: int) -> None:
+        """Prices begin anew; all else that is remembered are answers that would be the same again."""
+        self._prices.restart()
+
     @property
     def epoch(self) -> int:
         epoch = self._prices.watch()

@@ -65,6 +65,7 @@ def planned(
     """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
     at_jobs = board.roster.looked if board else 0
     board = Board(snapshot) if board is None else board.follow(snapshot)
+    board.restart(snapshot)
     owed = tuple(dict.fromkeys((*snapshot.owed, *board.roster.awaited())))
     promised = promised_claims(snapshot)
     snapshot = owed_first(owed_first(snapshot, owed), promised)

@@ -81,6 +81,8 @@ class Free:
         self.order = mixed_order(len(cards.nodes)) if order is None else order
         self.rank = np.argsort(self.order)
         self.rows = 0
+        self.steps = 0
+        """Changes so far, one for each node of each; unlike a cursor's position it is never set back."""
         self._by_node = np.argsort(cards.node, kind="stable")
         self._starts = np.searchsorted(cards.node[self._by_node], np.arange(len(cards.nodes) + 1))
         self._lay_out_grid()
@@ -254,8 +256,10 @@ class Free:
             self._forget()
         if isinstance(step.node, np.ndarray):
             self._changes += step.node.tolist()
+            self.steps += len(step.node)
         else:
             self._changes.append(step.node)
+            self.steps += 1
 
     def _forget(self) -> None:
         """Every cache looks at everything once more; so the list stays short however long the pool lives."""

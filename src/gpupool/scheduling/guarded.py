@@ -63,6 +63,9 @@ class Guarded:
         except Exception as error:  # noqa: BLE001 - whatever a policy raises must not stop placing
             self._replace(error)
 
+    def restart(self, generation: int) -> None:
+        self._ask(lambda rater: rater.restart(generation))
+
     @property
     def epoch(self) -> int:
         epoch = self._ask(lambda rater: rater.epoch)

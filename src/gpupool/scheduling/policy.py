@@ -30,6 +30,11 @@ class Rater(Protocol):
     CARD: str
     """Its words for what it chooses, for `show` and `explain`: the fullest, the tightest."""
 
+    def restart(self, generation: int) -> None:
+        """A plan on the snapshot of that generation starts: from here on every answer depends on the snapshot and on
+        what the plan does, and on nothing that was before. Idempotent.
+        """
+
     @property
     def epoch(self) -> int:
         """Whoever remembers scores forgets all of them when this has grown; else only those of changed nodes."""
@@ -89,6 +94,9 @@ class Unmoved:
 
     SCALED = False
     epoch = 0
+
+    def restart(self, generation: int) -> None:
+        """Nothing is remembered."""
 
     def settle(self, scores: Ints) -> Ints:
         return scores

@@ -2,8 +2,9 @@
 
 A price is what is at stake times the chance that those who are still to come and can use nothing else will want more
 than there is. The chance comes from counting alone: what is expected while the rest of the pool fills, against what is
-there. Prices are set at the start and each time a part of the pool has changed hands, so that scores stay comparable
-in between; they are whole numbers.
+there. Prices are set when a plan starts and each time a part of the pool has changed hands since, so that scores stay
+comparable in between. They depend on what is free at that start and on what the plan has done since, never on what was
+before; and they are rounded, so that most plans find the scores of the one before still valid.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ RETURNING_PCT = 25
 SPARE_PCT = 4
 """The same where nothing ends: while a pool fills, what fails first are claims to whole hosts."""
 
+BITS = 6
+"""Prices are told apart by so many binary digits: one that moved with every claim would have every node rated anew."""
+
 _TENTH_OF_THOUSANDTHS = 10_000
 
 
@@ -47,8 +51,8 @@ class Prices:
         self.count, self.host, self._often, self.allowed = _groups(classes.large, kinds)
         self.toll = np.zeros(len(kinds), dtype=np.int64)
         self.price = np.zeros(len(self.count), dtype=np.int64)
-        self._left = np.maximum(free.cells, 0).sum(axis=1)
-        self._read, self._moved, self.epoch = free.now(), 0, 0
+        self._begin_sums()
+        self._read, self._steps, self._moved, self.epoch = free.now(), free.steps, 0, 0
         capacity = WHOLE * int(free.open.sum())
         self._step = max(1, capacity * STEP_PCT // 100)
         self._returning = capacity * (RETURNING_PCT if ending else SPARE_PCT) // 100
@@ -56,12 +60,18 @@ class Prices:
         """One change moves no more than that."""
         self._set()
 
+    def restart(self) -> None:
+        """A plan starts: prices are those that would be set if nothing had been before."""
+        self._look()
+        self._set()
+
     def watch(self) -> int:
-        """The epoch, after a look at what has changed where it may be enough to set prices anew."""
-        now, read = self._free.now(), self._read
-        if now.epoch != read.epoch or self._moved + (now.position - read.position) * self._most >= self._step:
-            self._look(self._free.changed(read))
-            self._read = now
+        """The epoch, after a look at what has changed where it may be enough to set prices anew.
+
+        When it looks depends on the number of steps since the last look alone: not on when `free` forgets its list.
+        """
+        if self._moved + (self._free.steps - self._steps) * self._most >= self._step:
+            self._look()
             if self._moved >= self._step:
                 self._set()
         return self.epoch
@@ -88,27 +98,61 @@ class Prices:
         whole: Ints = (self._free.cells[nodes] >= WHOLE).sum(axis=1)
         return whole
 
-    def _look(self, nodes: Ints) -> None:
-        left = np.maximum(self._free.cells[nodes], 0).sum(axis=1)
-        self._moved += int(np.abs(left - self._left[nodes]).sum())
+    def _begin_sums(self) -> None:
+        """By node what is left of its compute and how many slots it has, and the sums of both, kept by `_look`."""
+        kinds = self._kinds.of_node
+        self._left = np.maximum(self._free.cells, 0).sum(axis=1)
+        self._left_by_kind = np.zeros(len(self._kinds), dtype=np.int64)
+        np.add.at(self._left_by_kind, kinds, self._left)
+        self._slots = self.slots(self._whole(), self._host_free, kinds)
+        self._there = self._slots.sum(axis=0)
+
+    def _look(self) -> None:
+        free, nodes = self._free, self._free.changed(self._read)
+        self._read, self._steps = free.now(), free.steps
+        if not len(nodes):
+            return
+        kinds = self._kinds.of_node[nodes]
+        left = np.maximum(free.cells[nodes], 0).sum(axis=1)
+        more = left - self._left[nodes]
+        self._moved += int(np.abs(more).sum())
+        np.add.at(self._left_by_kind, kinds, more)
         self._left[nodes] = left
+        if len(self.count):
+            slots = self.slots(self._whole(nodes), self._host_free[nodes], kinds)
+            self._there += (slots - self._slots[nodes]).sum(axis=0)
+            self._slots[nodes] = slots
 
     def _set(self) -> None:
         """`coming`: how many times all that is expected will come while the rest of the pool fills; `longer`: while
-        a part of it is given back as well."""
+        a part of it is given back as well. The epoch is another one only where a price is."""
         self._moved = 0
-        self.epoch += 1
-        coming = int(self._left.sum()) / self._demand
-        longer = int(self._left.sum() + self._returning) / self._demand
-        there = self.slots(self._whole(), self._host_free, self._kinds.of_node).sum(axis=0)
-        for group, (often, slots) in enumerate(zip(self._often.tolist(), there.tolist(), strict=True)):
+        all_left = int(self._left_by_kind.sum())
+        coming = all_left / self._demand
+        longer = (all_left + self._returning) / self._demand
+        price, toll = np.zeros_like(self.price), np.zeros(len(self.toll))
+        for group, (often, slots) in enumerate(zip(self._often.tolist(), self._there.tolist(), strict=True)):
             short = chance_of_want(often * longer, often * longer, slots - 0.5)
-            self.price[group] = round(WHOLE * int(self.count[group]) * short)
-        left = np.bincount(self._kinds.of_node, weights=self._left, minlength=len(self._kinds))
-        tolls = np.zeros(len(self.toll))
+            price[group] = coarse(round(WHOLE * int(self.count[group]) * short))
         for kinds, (demand, square) in zip(self._typed_on, self._typed, strict=True):
-            tolls[kinds] += chance_of_want(demand * coming, square * coming, float(left[kinds].sum()))
-        self.toll[:] = np.rint(WHOLE * np.minimum(tolls, 1.0))
+            left = float(self._left_by_kind[kinds].sum())
+            toll[kinds] += chance_of_want(demand * coming, square * coming, left)
+        tolls = np.array([coarse(round(WHOLE * min(one, 1.0))) for one in toll.tolist()], dtype=np.int64)
+        if self.epoch and np.array_equal(price, self.price) and np.array_equal(tolls, self.toll):
+            return
+        self.epoch += 1
+        self.price[:] = price
+        self.toll[:] = tolls
+
+
+def coarse(price: int) -> int:
+    """Rounded to BITS binary digits.
+
+    >>> coarse(0), coarse(13), coarse(1000), coarse(8000)
+    (0, 13, 1008, 8064)
+    """
+    dropped = max(0, price.bit_length() - BITS)
+    return (price + (1 << dropped >> 1)) >> dropped << dropped
 
 
 def chance_of_want(mean: float, variance: float, there: float) -> float:

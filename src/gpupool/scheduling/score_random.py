@@ -27,7 +27,12 @@ class Drawn(Unmoved):
     NODE, CARD = "drawn", "drawn"
 
     def __init__(self, free: Free, seed: int) -> None:
-        self._free, self._chance = free, Random(seed)
+        self._free, self._seed = free, seed
+        self._chance = Random(seed)
+
+    def restart(self, generation: int) -> None:
+        """What was drawn for plans before does not count: this one draws by its own snapshot."""
+        self._chance = Random(f"{self._seed} {generation}")
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         return np.zeros(len(nodes), dtype=np.int64)

@@ -154,6 +154,10 @@ class StreamFill:
         self._read = free.now()
         self._known: OrderedDict[Shape, _Known] = OrderedDict()
 
+    def restart(self, generation: int) -> None:
+        """Prices begin anew; all else that is remembered are answers that would be the same again."""
+        self._prices.restart()
+
     @property
     def epoch(self) -> int:
         return self._prices.watch()

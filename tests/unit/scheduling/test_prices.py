@@ -8,7 +8,7 @@ from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.scheduling.expected import Kinds, histogram
 from gpupool.scheduling.free import Free
-from gpupool.scheduling.prices import Prices, chance_of_want
+from gpupool.scheduling.prices import Prices, chance_of_want, coarse
 from gpupool.scheduling.snapshot import Expected
 from tests.support.scheduling_builders import cards
 
@@ -25,21 +25,22 @@ def take(free: Free, node: int, places: int) -> None:
     free.take(node, rows, 1000, np.zeros(places, dtype=np.int64), 1000 * places)
 
 
-def at_least(number: float, mean: float) -> float:
-    return 0.5 * math.erfc((number - 0.5 - mean) / math.sqrt(2 * mean))
+def price_of_four(number: float, mean: float) -> int:
+    """Of hosts for four cards: what is at stake times the chance that so many of them are wanted."""
+    return coarse(round(4000 * 0.5 * math.erfc((number - 0.5 - mean) / math.sqrt(2 * mean))))
 
 
 def test_hosts_cost_what_they_hold_times_the_chance_that_more_are_wanted() -> None:
     free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
     of = prices(free, FOUR, ONE, counts=(1, 12))
     # 16000 are free and 16000 expected: one claim of four and 4 % to spare, and four hosts.
-    assert (of.count.tolist(), of.host.tolist(), of.price.tolist()) == ([4], [8000], [round(4000 * at_least(4, 1.04))])
+    assert (of.count.tolist(), of.host.tolist(), of.price.tolist()) == ([4], [8000], [price_of_four(4, 1.04)])
     assert of.price[0] < 40
     for node in (0, 1, 2):
         take(free, node, 1)
     of.watch()
     # While 13000 fill 13/16 claims come, and 4 % to spare, and one host is left.
-    assert of.price.tolist() == [round(4000 * at_least(1, 13 / 16 + 0.04))]
+    assert of.price.tolist() == [price_of_four(1, 13 / 16 + 0.04)]
     assert of.price[0] > 2000
     one = np.ones(4, dtype=np.int64)
     assert of.lost(np.arange(4), one, 0).tolist() == [0, 0, 0, of.price[0]]
@@ -47,7 +48,7 @@ def test_hosts_cost_what_they_hold_times_the_chance_that_more_are_wanted() -> No
     for node in (0, 1, 2):
         free.give(node, free.of_node(node)[:1], 1000, np.zeros(1, dtype=np.int64), 1000)
     of.watch()
-    assert of.price.tolist() == [round(4000 * at_least(4, 1.04))]
+    assert of.price.tolist() == [price_of_four(4, 1.04)]
 
 
 def test_claims_that_few_hosts_can_take_have_a_price_of_their_own_and_count_among_all() -> None:
@@ -61,8 +62,8 @@ def test_claims_that_few_hosts_can_take_have_a_price_of_their_own_and_count_amon
     coming = 12 * 1.04 / (4 * (3 + 2 + 9) + 1)
     # Two of five kinds of fours can live on the third node alone; what fits nowhere is not waited for.
     assert by_cpu == {
-        8_000: round(4000 * at_least(3, 5 * coming)),
-        12_000: round(4000 * at_least(1, 2 * coming)),
+        8_000: price_of_four(3, 5 * coming),
+        12_000: price_of_four(1, 2 * coming),
     }
 
 
@@ -70,26 +71,49 @@ def test_where_claims_end_hosts_are_kept_for_those_too_who_come_while_others_go(
     free = Free(cards("4x4xT4", hosts=(16_000, GIB)))
     classes = histogram(Expected((FOUR, ONE), (1, 12)))
     of = Prices(free, Kinds(free.cards, classes), classes, ending=True)
-    assert of.price.tolist() == [round(4000 * at_least(4, 1.25))]  # 16000 are free and a quarter comes back
+    assert of.price.tolist() == [price_of_four(4, 1.25)]  # 16000 are free and a quarter comes back
 
 
 def test_prices_stay_while_little_has_changed_hands() -> None:
-    free = Free(cards("50x2xT4"))
-    of = prices(free, FOUR, ONE, counts=(1, 12))
-    free.take(0, free.of_node(0)[:1], 500, np.zeros(1, dtype=np.int64))
-    free.take(1, free.of_node(1)[:1], 1000, np.zeros(1, dtype=np.int64))
-    assert of.watch() == 1  # 1500 of 100 000
-    free.give(0, free.of_node(0)[:1], 500, np.zeros(1, dtype=np.int64))
-    assert of.watch() == 2  # given back is changed hands as well
+    free = Free(cards("50x4xT4"))
+    of = prices(free, FOUR, counts=(1,))
+    first = of.price.tolist()
+    take(free, 0, 3)
+    assert of.watch() == 1  # 3000 of 200 000
+    assert of.price.tolist() == first
+    take(free, 1, 1)
+    assert of.watch() == 2
+    assert of.price[0] > first[0]
+    for node, places in ((0, 3), (1, 1)):
+        free.give(node, free.of_node(node)[:places], 1000, np.zeros(places, dtype=np.int64), 1000 * places)
+    assert of.watch() == 3  # given back is changed hands as well
+    assert of.price.tolist() == first
+
+
+def test_a_plan_that_starts_finds_prices_of_what_is_free_and_not_of_what_was() -> None:
+    free = Free(cards("50x4xT4", hosts=(16_000, GIB)))
+    lived = prices(free, FOUR, ONE, counts=(1, 2))
+    for node in range(30):
+        take(free, node, 1 + node % 3)
+        lived.watch()
+    take(free, 40, 1)  # too little to be looked at
+    lived.watch()
+    anew = prices(free, FOUR, ONE, counts=(1, 2))
+    assert lived.price.tolist() != anew.price.tolist()
+    lived.restart()
+    epoch = lived.epoch
+    assert (lived.price.tolist(), lived.toll.tolist()) == (anew.price.tolist(), anew.toll.tolist())
+    lived.restart()
+    assert lived.epoch == epoch  # and scores of the same prices stay
 
 
 def test_a_rare_model_costs_the_chance_that_those_who_can_use_no_other_want_all_of_it() -> None:
     free = Free(cards("3x1xT4+1x1xH200"))
     typed = Shape(500, 0, model="H200")
     # Of 4000 that come 1000 are for the H200, two claims of 500 in the mean: the chance of 1000 or more is a half.
-    assert prices(free, typed, Shape(500, 0), counts=(1, 3)).toll.tolist() == [0, 500]
+    assert prices(free, typed, Shape(500, 0), counts=(1, 3)).toll.tolist() == [0, coarse(500)]
     less = chance_of_want(500, 500 * 500, 1000)
-    assert prices(free, typed, Shape(500, 0), counts=(1, 7)).toll.tolist() == [0, round(1000 * less)]
+    assert prices(free, typed, Shape(500, 0), counts=(1, 7)).toll.tolist() == [0, coarse(round(1000 * less))]
     assert prices(free, typed, Shape(500, 0), counts=(7, 1)).toll[1] > 950
     assert prices(free, Shape(500, 0, model="T4|H200"), Shape(500, 0), counts=(1, 1)).toll.tolist() == [0, 0]
 
