@@ -56,7 +56,7 @@ class Ahead:
         self._work, self._gangs, self._now_ns, self._depth = work, gangs, now_ns, depth
         self._backfill: Backfill | None = None
         self._quotas: QuotasAhead
-        self._so_far: list[tuple[Taken, Waiting]] = []
+        self._so_far: list[tuple[Sequence[Seated], Waiting]] = []
         self._found_none: list[Waiting] = []
         self._own: dict[ClassKey, Hold] = {}
         self._served: set[ClassKey] = set()
@@ -90,11 +90,12 @@ class Ahead:
     def placed(self, waiting: Waiting, seated: Sequence[Seated]) -> None:
         """The class's next claim, or its gang, sits there from now on."""
         self._served.add(waiting.key)
-        taken = taken_by(seated)
-        self._certain.placed(waiting, taken)
+        if waiting.guessed:
+            self._certain.placed(waiting, taken_by(seated))
         if self._backfill is None:
-            self._so_far.append((taken, waiting))
+            self._so_far.append((seated, waiting))
         else:
+            taken = taken_by(seated)
             until = self._backfill.timeline.until(waiting.seconds)
             self._backfill.took(taken, until)
             self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
@@ -266,7 +267,8 @@ class Ahead:
         self._backfill = Backfill(free, timeline)
         hold_all(timeline, free, snapshot.reservations, self._work.roster.reserved())
         self._quotas = QuotasAhead(self._work.quotas, snapshot.running, self._now_ns)
-        for taken, waiting in self._so_far:
+        for seated, waiting in self._so_far:
+            taken = taken_by(seated)
             timeline.ends(taken, timeline.until(waiting.seconds))
             until = timeline.until(waiting.seconds)
             self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)

@@ -20,6 +20,7 @@ from gpupool.scheduling.free import Free, Recut
 from gpupool.scheduling.guarded import Guarded, GuardedCuts, PolicyFault, guarded
 from gpupool.scheduling.numa import Division
 from gpupool.scheduling.policy import Rater
+from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_partitions import Cuts
@@ -196,6 +197,7 @@ class Board:
     def _begin(self, snapshot: Snapshot) -> None:
         self._policy, self._expected = snapshot.policy, snapshot.expected
         self.free = Free(snapshot.cards)
+        self.size = pool_size(snapshot.cards)
         self._begin_policy(snapshot)
         self.linked = LinkedSets(self.free)
         self._rankings = Rankings(self.free, self.rater, cuts=self.cuts)
@@ -219,8 +221,12 @@ class Board:
         old, new = self.free.cards, snapshot.cards
         if (snapshot.policy, snapshot.expected) != (self._policy, self._expected):
             return False
-        lists = all(getattr(old, name) == getattr(new, name) for name in _LISTS) and _modes(old) == _modes(new)
-        return lists and all(np.array_equal(a, b) for a, b in zip(_columns(old), _columns(new), strict=True))
+        # Hosts hand on what does not change as it is: tuples of a hundred thousand names are then not compared.
+        lists = ((getattr(old, name), getattr(new, name)) for name in _LISTS)
+        if not all(a is b or a == b for a, b in lists) or _modes(old) != _modes(new):
+            return False
+        columns = zip(_columns(old), _columns(new), strict=True)
+        return all(a is b or np.array_equal(a, b) for a, b in columns)
 
 
 _LISTS = ("uuids", "models", "nodes", "node_labels", "links", "vendors")

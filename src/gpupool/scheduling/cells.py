@@ -44,6 +44,8 @@ class CellQuotas:
 
     def closed(self, tenant: str) -> Bools | None:
         """Cards that are not for this tenant now; None when there is none."""
+        if not self._kinds:
+            return None
         masks = [mask for mask in (kind.closed(tenant) for kind in self._kinds) if mask is not None]
         return np.logical_or.reduce(masks) if masks else None
 

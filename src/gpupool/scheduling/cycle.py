@@ -18,13 +18,14 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
-from gpupool.scheduling.fairness import NOT_OWED, Queue, Standing
+from gpupool.scheduling.fairness import NOT_OWED, Standing
 from gpupool.scheduling.floors import Floors
 from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
 from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.promises import Promised, promised_claims
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
+from gpupool.scheduling.turns import Queue
 from gpupool.scheduling.verdicts import Verdicts
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.scheduling.work import Seated, Work, placement
@@ -149,7 +150,7 @@ class Run:
 
     def owed(self, waiting: Waiting, head: int = 0) -> int:
         """The place of that head, or of the gang, among those for whom others were told to leave."""
-        return self._owed.get(claim_of(waiting, head), NOT_OWED) if waiting.heads else NOT_OWED
+        return self._owed.get(claim_of(waiting, head), NOT_OWED) if self._owed and waiting.heads else NOT_OWED
 
     def place(self, waiting: Waiting, head: int = 0) -> int:
         """Before all others (below 0) where its start is promised, else as `owed`."""
@@ -208,13 +209,16 @@ class Run:
 
     def borrows(self, waiting: Waiting) -> bool:
         """Whether the next claim would go over what its tenant is guaranteed."""
+        if not self.work.quotas.limited:
+            return False
         return self.work.quotas.borrows(waiting.tenant, waiting.shape, self.least(waiting))
 
     def outranked(self, waiting: Waiting) -> bool:
         """Whether the next claim's turn comes after those inside what their tenants are guaranteed."""
-        return waiting.key in self._late or self.work.quotas.outranked(
-            waiting.tenant, waiting.shape, self.least(waiting)
-        )
+        if not self.work.quotas.limited:
+            return False
+        late = bool(self._late) and waiting.key in self._late
+        return late or self.work.quotas.outranked(waiting.tenant, waiting.shape, self.least(waiting))
 
     def standing(self, waiting: Waiting) -> Standing:
         """Where the class's tenant stands in the fair share."""

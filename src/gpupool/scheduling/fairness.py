@@ -17,8 +17,7 @@ it is looked at again when it comes up.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpupool.model.quota import GPU, MEMORY, WEIGHT, Amount
@@ -98,6 +97,9 @@ class Budget:
         return _covers(self.milli, amount.gpu_milli) and _covers(self.size, amount.memory_bytes)
 
 
+UNLIMITED = Budget(None, None)
+
+
 def budget(tenant: TenantView) -> Budget:
     """By the tenant's own quota alone."""
     quota, held = tenant.quota, tenant.held
@@ -118,65 +120,6 @@ def tightest(budgets: Iterable[Budget]) -> Budget:
 def borrows(tenant: TenantView, amount: Amount) -> bool:
     """Whether taking that much more goes over what the tenant's own quota guarantees."""
     return not tenant.quota.guarantees(tenant.held + amount)
-
-
-def _level(_class: int) -> Standing:
-    return ()
-
-
-def _owed_nothing(_class: int, _head: int) -> int:
-    return NOT_OWED
-
-
-def _no_floor(_class: int, _head: int) -> int | None:
-    return None
-
-
-class Queue:
-    """Classes in the order of their turn; one head is taken at a time.
-
-    `borrowing(i)` tells for the class number i whether its next head borrows now, `stands(i)` where its tenant stands,
-    `owed(i, head)` its place among those for whom others were told to leave, `floor(i, head)` the priority that
-    its turn may not pass; all are asked again when the class comes up, as placing others may have changed them.
-    """
-
-    def __init__(
-        self,
-        waiting: Iterable[Waiting],
-        borrowing: Callable[[int], bool],
-        stands: Callable[[int], Standing] = _level,
-        owed: Callable[[int, int], int] = _owed_nothing,
-        floor: Callable[[int, int], int | None] = _no_floor,
-    ) -> None:
-        self._waiting = tuple(waiting)
-        self._borrowing, self._stands, self._owed, self._floor = borrowing, stands, owed, floor
-        self._heap = [(self._rank(i, 0), i, 0) for i, w in enumerate(self._waiting) if w.heads]
-        heapq.heapify(self._heap)
-
-    def take(self) -> tuple[int, int] | None:
-        """(class, head) whose turn it is, or None; the class is out until it is put back."""
-        while self._heap:
-            stood, i, head = heapq.heappop(self._heap)
-            stands = self._rank(i, head)
-            if stands <= stood:
-                return i, head
-            heapq.heappush(self._heap, (stands, i, head))
-        return None
-
-    def put_back(self, i: int, head: int) -> None:
-        """The class waits again, with this head next; nothing when it has no such head."""
-        if head < len(self._waiting[i].heads):
-            heapq.heappush(self._heap, (self._rank(i, head), i, head))
-
-    def rank_again(self) -> None:
-        """The floor is another one: whoever it kept back goes before others now."""
-        self._heap = [(self._rank(i, head), i, head) for _, i, head in self._heap]
-        heapq.heapify(self._heap)
-
-    def _rank(self, i: int, head: int) -> Rank:
-        return rank(
-            self._waiting[i], head, self._borrowing(i), self._stands(i), self._owed(i, head), self._floor(i, head)
-        )
 
 
 def _covers(limit: int | None, amount: int) -> bool:

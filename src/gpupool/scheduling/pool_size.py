@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class PoolSize:
     kinds: Mapping[Kind, int]
     memory_bytes: int
 
-    @property
+    @cached_property
     def cards(self) -> int:
         return sum(self.kinds.values())
 

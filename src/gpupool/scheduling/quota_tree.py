@@ -51,6 +51,8 @@ class Tree:
         self, tenants: Mapping[str, TenantView], cohorts: Mapping[str, Branch], size: PoolSize, *, lends: bool = True
     ) -> None:
         self.size = size
+        self.changes = 0
+        """How often something was taken or given back."""
         branches = [*cohorts.values(), *(Branch(v.cohort, v.quota, v.weight_milli) for v in tenants.values())]
         limits = {(r, limit) for branch in branches for r, limit in branch.quota.limits.items()}
         self.resources = {r for r, _ in limits}
@@ -249,6 +251,7 @@ class Tree:
             self.firm._add(self.firm._nodes[leaf.number], use, sign)
 
     def _add(self, leaf: Node, use: Use, sign: int) -> None:
+        self.changes += 1
         for resource, amount in use.items():
             for node in leaf.path() if amount else ():
                 node.held[resource] = node.held.get(resource, 0) + sign * amount

@@ -21,11 +21,11 @@ from gpupool.model.quota import GPU, MEMORY, Amount, Resource
 from gpupool.scheduling import wording, wording_reach
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.fairness import Budget, Standing, room, smallest, standing, tightest
-from gpupool.scheduling.feasible import kinds_of
+from gpupool.scheduling.fairness import UNLIMITED, Budget, Standing, room, smallest, standing, tightest
+from gpupool.scheduling.feasible import Kind, kinds_of
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.model_options import helps, inside, own_models, ways
-from gpupool.scheduling.pool_size import pool_size
+from gpupool.scheduling.pool_size import PoolSize, pool_size
 from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quota_tree import Exhausted, Tree
 from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used, used_by
@@ -72,15 +72,18 @@ class Later:
 class Quotas:
     """What every tenant may hold, holds, and is due, as it becomes while a plan is made."""
 
-    def __init__(self, snapshot: Snapshot, free: Free) -> None:
+    def __init__(self, snapshot: Snapshot, free: Free, size: PoolSize | None = None) -> None:
+        """`size` of the snapshot's cards, where it is known already."""
         self.cards = snapshot.cards
         self._tenants, self._cohorts = snapshot.tenants, snapshot.cohorts
+        self._standings: dict[str, tuple[int, Standing]] = {}
+        """By tenant, with the number of changes of the tree before which it was computed."""
         self.later: list[Later] = []
         self.window: tuple[int, int] | None = None
         """From when until when the claim that is asked for would run; None: nothing promised is looked at."""
         self.firm = True
         """Whether the claim that is asked for may not be preempted."""
-        self.tree = Tree(snapshot.tenants, snapshot.cohorts, pool_size(snapshot.cards))
+        self.tree = Tree(snapshot.tenants, snapshot.cohorts, size or pool_size(snapshot.cards))
         self._count_models(snapshot.running)
         if self.tree.firm is not None:
             self._count_firm(self.tree.firm, snapshot)
@@ -105,6 +108,11 @@ class Quotas:
     # --- answers -------------------------------------------------------------------------
 
     @property
+    def limited(self) -> bool:
+        """Whether anybody has a limit: without one nobody borrows and nothing is lacking but cards."""
+        return bool(self.tree.resources)
+
+    @property
     def by_model(self) -> bool:
         """Whether any quota is of cards of one model or vendor."""
         return bool(self.tree.models)
@@ -123,14 +131,22 @@ class Quotas:
 
     def standing(self, tenant: str) -> Standing:
         """Where the tenant stands in the fair share; lower goes first."""
-        return standing(self.tree, tenant)
+        known = self._standings.get(tenant)
+        if known is None or known[0] != self.tree.changes:
+            known = self.tree.changes, standing(self.tree, tenant)
+            self._standings[tenant] = known
+        return known[1]
 
     def room(self, tenant: str) -> Budget:
         """What the tenant may still take by every quota up to the pool."""
+        if not self.limited:
+            return UNLIMITED
         return tightest(room(tree, tenant) for tree in self._asked())
 
     def admitted(self, tenant: str, shape: Shape, least: Amount) -> Shape | None:
         """The claim as it may be placed: kept to the models of which its tenant may hold more; None: not now."""
+        if not self.limited:
+            return shape
         may: Shape | None = shape
         for tree in self._asked():
             if may is not None:
@@ -157,7 +173,7 @@ class Quotas:
 
     def lacking(self, tenant: str, shape: Shape, least: Amount) -> str:
         """The node below the pool whose quota has no room for the claim; empty where it is cards that lack, if any."""
-        for tree in self._asked():
+        for tree in self._asked() if self.limited else ():
             found = tree.exhausted(tenant, tree.ask(shape, least)) or self._no_model(tenant, shape, tree)
             if found:
                 return found.node.title if found.node.parent or (tree.firm is None and found.kept) else ""
@@ -242,12 +258,19 @@ class Quotas:
 
     def take(self, tenant: str, rows: Ints, milli: int, sizes: Ints | Sequence[int]) -> None:
         """The tenant holds seats of so many milli on these cards."""
-        known = kinds_of(self.cards)
-        kinds = [known[at] for at in self.cards.model[rows].tolist()]
-        use = self.tree.seats(kinds, milli, int(np.sum(sizes)))
+        use = self._use_of_seats(rows, milli, sum(sizes if isinstance(sizes, Sequence) else sizes.tolist()))
         for tree in (self.tree, *self.met()):
             tree.take(tenant, use, firm=self.firm)
         self.cells.take(tenant, rows)
+
+    def _use_of_seats(self, rows: Ints, milli: int, size: int) -> Use:
+        if not self.by_model:
+            return {GPU: milli * len(rows), MEMORY: size}
+        return self.tree.seats([self._kinds[at] for at in self.cards.model[rows].tolist()], milli, size)
+
+    @cached_property
+    def _kinds(self) -> tuple[Kind, ...]:
+        return kinds_of(self.cards)
 
     def release(self, job: Running) -> None:
         """As if the job had ended."""

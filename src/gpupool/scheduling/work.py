@@ -60,7 +60,7 @@ class Work:
     def __init__(self, snapshot: Snapshot, board: Board) -> None:
         self.snapshot, self.board, self.free = snapshot, board, board.free
         self.roster = board.roster
-        self.quotas = Quotas(snapshot, board.free)
+        self.quotas = Quotas(snapshot, board.free, board.size)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []
         self._kept: dict[str, Seated] = {}
@@ -98,6 +98,8 @@ class Work:
 
     def seat(self, tenant: str, shape: Shape, among: Bools | None = None) -> Seated | None:
         """The claim takes the seats that the policy gives it (on these nodes); None, and nothing changed, if none."""
+        if not self.quotas.limited:
+            return self._seat(tenant, shape, shape, among)
         kept = self.quotas.admitted(tenant, shape, self.least(shape))
         if kept is None:
             return None

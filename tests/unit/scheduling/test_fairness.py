@@ -1,7 +1,8 @@
 import itertools
 
 from gpupool.model.quota import MEMORY
-from gpupool.scheduling.fairness import HORIZON_S, Queue, standing
+from gpupool.scheduling.fairness import HORIZON_S, standing
+from gpupool.scheduling.turns import Queue
 from gpupool.scheduling.usage import MICRO
 from tests.support.quota_builders import cohort, gpus, member, tree
 from tests.support.scheduling_builders import waiting
