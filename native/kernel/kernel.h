@@ -10,10 +10,11 @@
 
 #include <stdint.h>
 
-#define KERNEL_ABI 4 /* grows with every change of what follows */
+#define KERNEL_ABI 5 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
+#define KERNEL_NOT_FEASIBLE INT64_MIN /* among scores */
 
 /* The scheduler's columns. They are read at every call and stay the caller's. */
 struct kernel_pool {
@@ -59,6 +60,20 @@ struct kernel_fit {
     int64_t *fitting; /* per node */
     uint8_t *roomy;
 };
+
+/* The working copy's columns, which `amounts_add` alone writes: what is free per card and per node, and the grid of what is
+ * free of cards that are open, each card at its `slot`. */
+struct kernel_amounts {
+    int64_t *milli, *size;       /* per card */
+    int64_t *cpu, *host;         /* per node */
+    int64_t *grid;
+    const int64_t *slot;         /* per card */
+    const uint8_t *open;
+};
+
+/* Adds `sign` times so much to each of these cards, and to the node. */
+void amounts_add(const struct kernel_amounts *amounts, int64_t sign, int64_t node, const int64_t *rows, int64_t n,
+                 int64_t milli, const int64_t *sizes, int64_t cpu, int64_t host);
 
 /* Judges all cards of these nodes anew; returns how many there are. */
 int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n);
@@ -107,6 +122,22 @@ void stream_rate(struct stream *stream, const struct kernel_shape *shape, int64_
                  const int64_t *nodes, int64_t n, int64_t *scores);
 int64_t stream_choose(struct stream *stream, const struct kernel_shape *shape, const int64_t *toll, int64_t node,
                       int64_t *rows);
+/* The scores of one shape by rank, the one with which ties are decided; `roomy` is of its fit. Ranks are in blocks, of which the
+ * highest score is kept: which node is best is then found without looking at all of them. */
+#define KERNEL_BLOCK 256
+struct kernel_scores {
+    int64_t nodes;
+    int64_t *by_rank;
+    const int64_t *rank; /* per node */
+    const uint8_t *roomy;
+    int64_t *highest; /* per block; the caller's, not to be read: KERNEL_UNKNOWN where it is to be looked up again */
+};
+#define KERNEL_UNKNOWN INT64_MAX
+/* The lowest rank with the highest score; -1 where no node is feasible. */
+int64_t scores_best(const struct kernel_scores *scores);
+/* `stream_rate` of those of these nodes that are roomy, written where they belong; others are not feasible. */
+void stream_mend(struct stream *stream, const struct kernel_shape *shape, int64_t slot, const int64_t *toll,
+                 const struct kernel_scores *scores, const int64_t *nodes, int64_t n);
 /* What the node is worth, times the scale. */
 int64_t stream_value(struct stream *stream, int64_t node);
 /* How many values were computed, not remembered: for tests and figures. */

@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scores.h"
 #include "state.h"
 #include "value.h"
 
 #define NO_WAY INT64_MIN
 
 #define NOT_RATED (-((int64_t)1 << 62)) /* for a node that can not take the shape, which nobody should ask about */
+
+enum { RECENT = 1 << 14 }; /* nodes of one make in one state, which a large pool has by the thousand, are looked at once */
 
 /* What a shape does to a node as it was when `seen` was its fingerprint: D on the best used card, D on a free card. Where
  * which card makes no difference there is only one D, and `opened` free cards that it takes. */
@@ -30,6 +33,8 @@ struct stream {
     struct values *values;
     int64_t scale, step, fresh_card;
     struct known *known[KERNEL_MAX_SLOTS]; /* per node; made when first asked for */
+    struct known recent[RECENT];           /* by fingerprint, whatever the node */
+    uint64_t *mended, call;                /* per node: in which call of `stream_mend` it was rated last */
 };
 
 static int64_t scale_of(const struct stream_rules *rules, const struct kernel_classes *expected)
@@ -52,7 +57,8 @@ struct stream *stream_open(const struct kernel_pool *pool, const struct kernel_c
     stream->step = rules->step;
     stream->fresh_card = rules->fresh_card;
     stream->values = values_open(pool->kinds, expected, rules);
-    if (stream->values)
+    stream->mended = calloc((size_t)(pool->nodes ? pool->nodes : 1), sizeof *stream->mended);
+    if (stream->values && stream->mended)
         return stream;
     stream_close(stream);
     return NULL;
@@ -64,6 +70,7 @@ void stream_close(struct stream *stream)
         return;
     for (int slot = 0; slot < KERNEL_MAX_SLOTS; slot++)
         free(stream->known[slot]);
+    free(stream->mended);
     values_close(stream->values);
     free(stream);
 }
@@ -80,17 +87,19 @@ int64_t stream_computed(const struct stream *stream)
     return values_computed(stream->values);
 }
 
-/* Everything of the node and of the shape that D depends on, in one word; never 0. One change in 2^64 goes unseen. */
+/* Everything of the node and of the shape that D depends on, in one word; never 0. One change in 2^64 goes unseen. Words are
+ * mixed in one after the other: of two that were only combined by "exclusive or", exchanged ones would look the same. */
 static uint64_t fingerprint(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node)
 {
-    uint64_t print = mixed((uint64_t)shape->cpu, (uint64_t)pool->cpu[node]);
+    uint64_t print = mixed(mixed(1, (uint64_t)shape->cpu), (uint64_t)pool->cpu[node]);
+    print = mixed(print, (uint64_t)pool->kind[node]);
     print = mixed(print, (uint64_t)(shape->count << 32 | shape->milli));
     for (int64_t at = node * pool->width; at < (node + 1) * pool->width; at++)
         if (pool->grid[at] >= 0)
             print = mixed(print, (uint64_t)(pool->grid[at] << 1 | !shape->why[pool->rows[at]]));
     for (int64_t at = node * pool->width; pool->size && at < (node + 1) * pool->width; at++)
         if (pool->grid[at] >= 0)
-            print = mixed(print, (uint64_t)pool->size[pool->rows[at]]);
+            print = mixed(mixed(print, (uint64_t)pool->size[pool->rows[at]]), (uint64_t)pool->memory[pool->rows[at]]);
     if (shape->need)
         print = mixed(print, (uint64_t)shape->need[pool->kind[node]]);
     return print ? print : 1;
@@ -191,16 +200,24 @@ static int64_t paid(const struct stream *stream, const struct kernel_shape *shap
     return dear ? gain - hosts_lost(stream, before, opened, shape->cpu) : gain;
 }
 
+static const struct known *recent(struct stream *stream, const struct kernel_shape *shape, int64_t node, uint64_t print)
+{
+    struct known *known = &stream->recent[print >> 32 & (RECENT - 1)];
+    if (known->seen != print) {
+        learn(stream, shape, node, known);
+        known->seen = print;
+    }
+    return known;
+}
+
 static int64_t rate(struct stream *stream, const struct kernel_shape *shape, struct known *known, const int64_t *toll,
                     int64_t node, bool dear)
 {
     uint64_t print = fingerprint(stream->pool, shape, node);
     struct state before = {.kind = stream->pool->kind[node]};
     int64_t best = INT64_MIN;
-    if (known->seen != print) {
-        learn(stream, shape, node, known);
-        known->seen = print;
-    }
+    if (known->seen != print)
+        *known = *recent(stream, shape, node, print);
     if (dear)
         state_read(stream->pool, node, &before);
     if (known->used != NO_WAY)
@@ -212,15 +229,37 @@ static int64_t rate(struct stream *stream, const struct kernel_shape *shape, str
     return best == INT64_MIN ? NOT_RATED : floor_div(best - toll[before.kind], stream->step);
 }
 
+static struct known *known_of(struct stream *stream, int64_t slot)
+{
+    if (!stream->known[slot])
+        stream->known[slot] = calloc((size_t)stream->pool->nodes, sizeof **stream->known);
+    return stream->known[slot];
+}
+
 void stream_rate(struct stream *stream, const struct kernel_shape *shape, int64_t slot, const int64_t *toll,
                  const int64_t *nodes, int64_t n, int64_t *scores)
 {
-    struct known unkept = {0}, *known = stream->known[slot];
+    struct known unkept = {0}, *known = known_of(stream, slot);
     bool dear = any_dear(stream->hosts);
-    if (!known)
-        known = stream->known[slot] = calloc((size_t)stream->pool->nodes, sizeof *known);
     for (int64_t at = 0; at < n; at++)
         scores[at] = rate(stream, shape, known ? &known[nodes[at]] : &unkept, toll, nodes[at], dear);
+}
+
+void stream_mend(struct stream *stream, const struct kernel_shape *shape, int64_t slot, const int64_t *toll,
+                 const struct kernel_scores *scores, const int64_t *nodes, int64_t n)
+{
+    struct known unkept = {0}, *known = known_of(stream, slot);
+    bool dear = any_dear(stream->hosts);
+    stream->call++;
+    for (int64_t at = 0; at < n; at++) {
+        int64_t node = nodes[at], score = KERNEL_NOT_FEASIBLE;
+        if (stream->mended[node] == stream->call)
+            continue; /* what changed several times is listed several times */
+        stream->mended[node] = stream->call;
+        if (scores->roomy[node])
+            score = rate(stream, shape, known ? &known[node] : &unkept, toll, node, dear);
+        scores_set(scores, scores->rank[node], score);
+    }
 }
 
 /* A trial whose cards are rated beside each other. */

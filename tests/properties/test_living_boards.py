@@ -18,7 +18,6 @@ from gpupool.scheduling import kernel
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.snapshot import Cards, Expected, Hosts, Placement, Snapshot, Waiting
-from gpupool_native import kernel_path
 from tests.support.scheduling_builders import cards, snapshot
 
 LAYOUTS = ("6x8xH200+6x2xT4", "3x8xH200+2x4xA100-40G+4x2xT4", "2x8xT4+9x4xL40S", "14x2xT4+2x8xT4")
@@ -28,12 +27,12 @@ MORE = range(100, 220)
 PLANS = 10
 
 
-@pytest.fixture(params=["numpy", "compiled"], autouse=True)
-def library(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(params=["numpy", "compiled"])
+def library(request: pytest.FixtureRequest, kernel_library: Path) -> Iterator[None]:
     """Both twins of the policy."""
     before = kernel.adopted()
-    path: Path | None = kernel_path() if request.param == "compiled" else None
-    assert kernel.adopt(path) == (path is not None)
+    compiled = request.param == "compiled"
+    assert kernel.adopt(kernel_library if compiled else None) == compiled
     yield
     kernel.adopt(before)
 
@@ -110,12 +109,14 @@ def live(seed: int) -> None:
         life.go_on(before, plan.placements)
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("seed", LIVES)
 def test_a_board_that_lived_gives_the_plan_of_a_new_one(seed: int) -> None:
     live(seed)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("seed", MORE)
 def test_many_boards_that_lived_give_the_plans_of_new_ones(seed: int) -> None:
     live(seed)

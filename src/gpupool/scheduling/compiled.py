@@ -15,11 +15,11 @@ from gpupool.model.claim import Shape
 from gpupool.scheduling.cutting import Cuts
 from gpupool.scheduling.expected import Classes, Kinds
 from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
+from gpupool.scheduling.free import Free, Listed
 from gpupool.scheduling.kernel import Kernel
-from gpupool.scheduling.kernel_calls import Asked, Columns, Fgd, Hosts, Rules, StreamFill
+from gpupool.scheduling.kernel_calls import Asked, Columns, Fgd, Hosts, Rules, Scores, StreamFill
 from gpupool.scheduling.kernel_calls import Classes as KernelClasses
-from gpupool.scheduling.policy import Unmoved
+from gpupool.scheduling.policy import Mender, Unmoved
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.snapshot import Ints
 
@@ -89,6 +89,19 @@ class CompiledStreamFill:
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         _ = self.epoch  # prices as they are now
         return self._filled.rate(self._asked.of(fit), self._slot(fit.shape), self._toll(fit.shape), nodes)
+
+    def mender(self, fit: Fit, scores: Scores) -> Mender | None:
+        asked, shape, slot = self._asked.of(fit), fit.shape, self._slot(fit.shape)
+        toll, epoch = self._toll(shape), self._epoch
+
+        def mend(nodes: Listed) -> bool:
+            nonlocal toll, epoch
+            if epoch != self._epoch:
+                toll, epoch = self._toll(shape), self._epoch
+            self._filled.mend(asked, slot, toll, scores, *nodes)
+            return True
+
+        return mend
 
     def settle(self, scores: Ints) -> Ints:
         return scores

@@ -105,12 +105,22 @@ class Fit:
         self._read = free.now()
         kernel = free.kernel if shape.profile is None else None  # it knows amounts, not places
         self._compiled = None if kernel is None else self._in_c(kernel, free)
-        self._look(free, np.arange(len(free.cards.nodes)))
+        nodes = np.arange(len(free.cards.nodes))
+        if self._compiled is None:
+            self._look(free, nodes)
+        else:
+            free.rows += self._compiled(nodes.ctypes.data, len(nodes))
 
     def refresh(self, free: Free) -> Fit:
         """Judge again the nodes in which something was changed since the last look."""
-        self._look(free, free.changed(self._read))
-        self._read = free.now()
+        if self._compiled is not None:
+            listed = free.listed(self._read)
+            if listed.number:
+                free.rows += self._compiled(*listed)
+                self._read = free.now()
+        elif len(nodes := free.changed(self._read)):
+            self._look(free, nodes)
+            self._read = free.now()
         return self
 
     @cached_property
@@ -132,11 +142,6 @@ class Fit:
         return why
 
     def _look(self, free: Free, nodes: Ints) -> None:
-        if len(nodes) == 0:
-            return
-        if self._compiled is not None:
-            free.rows += self._compiled(nodes)
-            return
         rows, there = free.seats(nodes)
         cpu, host = free.cpu_milli[nodes] < self.shape.cpu_milli, free.host_bytes[nodes] < self.shape.host_bytes
         if len(free.cards):

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from gpupool.base.units import WHOLE
 from gpupool.model.partition import Placement as Place
-from gpupool.scheduling.kernel import kernel_for
-from gpupool.scheduling.kernel_calls import Places
+from gpupool.scheduling.kernel import Kernel, kernel_for
+from gpupool.scheduling.kernel_calls import Amounts, Places
 from gpupool.scheduling.numa import Division, Numa
 from gpupool.scheduling.snapshot import CARD_STATUS, Bools, Cards, CardStatus, Ints
 
@@ -36,6 +36,16 @@ class Cursor(NamedTuple):
     epoch: int
     position: int
 
+
+class Listed(NamedTuple):
+    """Where numbers of changed nodes lie, and how many."""
+
+    at: int
+    number: int
+
+
+NEVER_READ = Cursor(-1, 0)
+"""Of a cache that knows nothing: everything has changed since."""
 
 Recut = tuple[int, Place, bool]
 """A row, a piece of it, and whether the piece is taken (or given back)."""
@@ -81,13 +91,16 @@ class Free:
         self.order = mixed_order(len(cards.nodes)) if order is None else order
         self.rank = np.argsort(self.order)
         self.rows = 0
-        self.steps = 0
-        """Changes so far, one for each node of each; unlike a cursor's position it is never set back."""
+        self.moved = 0
+        """Compute that was taken and given back so far, added up, in milli-devices."""
         self._by_node = np.argsort(cards.node, kind="stable")
         self._starts = np.searchsorted(cards.node[self._by_node], np.arange(len(cards.nodes) + 1))
         self._lay_out_grid()
-        self._changes: list[int] = []
-        self._epoch = 0
+        self._all = np.arange(len(cards.nodes))
+        self._changes = np.empty(max(_LEAST_KEPT, 4 * len(cards.nodes)), dtype=np.int64)
+        self._position = self._epoch = 0
+        self._all_at, self._changes_at = self._all.ctypes.data, self._changes.ctypes.data
+        self._amounts = None if self.kernel is None else self._in_c(self.kernel)
         self._last: tuple[Cursor, int, Ints] | None = None
         self._undo: list[_Step] = []
         self._marks: list[int] = []
@@ -208,7 +221,7 @@ class Free:
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark, exactly, and end that trial and those inside it."""
         while len(self._undo) > self._marks[mark]:
-            self._add(_undone(self._undo.pop()))
+            self._add(self._undo.pop(), -1)
         self.keep(mark)
 
     def keep(self, mark: int) -> None:
@@ -220,52 +233,80 @@ class Free:
     # --- what caches read -----------------------------------------------------------------
 
     def now(self) -> Cursor:
-        return Cursor(self._epoch, len(self._changes))
+        return Cursor(self._epoch, self._position)
 
     def changed(self, since: Cursor) -> Ints:
         """Nodes changed since then, each once; all of them when that was too long ago to be known."""
-        if self._last is not None and self._last[0] == since and self._last[1] == len(self._changes):
-            return self._last[2]
-        if since.position == len(self._changes) and since.epoch == self._epoch:
-            return _NONE
         if since.epoch != self._epoch:
-            return np.arange(len(self.cards.nodes))
-        nodes = np.array(list(dict.fromkeys(self._changes[since.position :])), dtype=np.int64)
-        self._last = since, len(self._changes), nodes
+            return self._all
+        if since.position == self._position:
+            return _NONE
+        if self._last is not None and self._last[0] == since and self._last[1] == self._position:
+            return self._last[2]
+        nodes = np.array(list(dict.fromkeys(self._changes[since.position : self._position].tolist())), dtype=np.int64)
+        self._last = since, self._position, nodes
         return nodes
+
+    def listed(self, since: Cursor) -> Listed:
+        """The same for who reads the list where it lies: some of them more than once."""
+        if since.epoch != self._epoch:
+            return Listed(self._all_at, len(self._all))
+        return Listed(self._changes_at + 8 * since.position, self._position - since.position)
 
     def _change(self, step: _Step) -> None:
         if self._marks:
             self._undo.append(step)
-        self._add(step)
+        self._add(step, 1)
 
-    def _add(self, step: _Step) -> None:
+    def _add(self, step: _Step, sign: int) -> None:
+        node, milli, sizes = step.node, step.milli, step.sizes
+        if self._amounts is None or not (
+            isinstance(node, int) and isinstance(milli, int) and isinstance(sizes, np.ndarray)
+        ):
+            self._add_columns(step, sign)
+        else:
+            self._amounts.add(sign, node, step.rows, milli, sizes, step.cpu_milli, step.host_bytes)
+        for row, place, taken in step.recut:
+            self.cuts[row] = self.cuts[row].plus(place) if taken == (sign > 0) else self.cuts[row].minus(place)
+        if step.numa is not None:
+            self.numa.add(step.numa if sign > 0 else -step.numa)
+        self.moved += abs(milli) * len(step.rows) if isinstance(milli, int) else int(np.abs(milli).sum())
+        self._list(node)
+
+    def _add_columns(self, step: _Step, sign: int) -> None:
         rows = step.rows
         if len(rows):
-            self.milli[rows] += step.milli
-            self.size[rows] += step.sizes
+            self.milli[rows] += sign * step.milli
+            self.size[rows] += sign * step.sizes
             self._flat[self._slot[rows]] = np.where(self.open[rows], self.milli[rows], NO_CARD)
-        for row, place, taken in step.recut:
-            self.cuts[row] = self.cuts[row].plus(place) if taken else self.cuts[row].minus(place)
         if step.cpu_milli or step.host_bytes:
-            self.cpu_milli[step.node] += step.cpu_milli
-            self.host_bytes[step.node] += step.host_bytes
-        if step.numa is not None:
-            self.numa.add(step.numa)
-        if len(self._changes) >= max(_LEAST_KEPT, 4 * len(self.cards.nodes)):
+            self.cpu_milli[step.node] += sign * step.cpu_milli
+            self.host_bytes[step.node] += sign * step.host_bytes
+
+    def _list(self, node: int | Ints) -> None:
+        count = len(node) if isinstance(node, np.ndarray) else 1
+        if self._position + count > len(self._changes):
             self._forget()
-        if isinstance(step.node, np.ndarray):
-            self._changes += step.node.tolist()
-            self.steps += len(step.node)
-        else:
-            self._changes.append(step.node)
-            self.steps += 1
+        self._changes[self._position : self._position + count] = node
+        self._position += count
 
     def _forget(self) -> None:
         """Every cache looks at everything once more; so the list stays short however long the pool lives."""
-        self._changes.clear()
+        self._position = 0
         self._last = None
         self._epoch += 1
+
+    def _in_c(self, kernel: Kernel) -> Amounts:
+        return Amounts(
+            kernel,
+            milli=self.milli,
+            size=self.size,
+            cpu=self.cpu_milli,
+            host=self.host_bytes,
+            grid=self.cells,
+            slot=self._slot,
+            open=self.open,
+        )
 
     def _lay_out_grid(self) -> None:
         widths = np.diff(self._starts)

@@ -16,8 +16,9 @@ from gpupool.model.claim import Shape
 from gpupool.model.partition import Placement as Place
 from gpupool.scheduling import policies
 from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.policy import Rater
+from gpupool.scheduling.free import Free, Listed
+from gpupool.scheduling.kernel_calls import Scores
+from gpupool.scheduling.policy import Mender, Rater
 from gpupool.scheduling.score_binpack import NAME as BINPACK
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.score_partitions import Cuts
@@ -74,6 +75,21 @@ class Guarded:
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         """After an exception one decision may compare scores of two rules; every node asked about takes the shape."""
         return self._ask(lambda rater: rater.rate(fit, nodes))
+
+    def mender(self, fit: Fit, scores: Scores) -> Mender | None:
+        """The policy's own until its first exception; what goes on in its stead is asked by `rate`."""
+        mender = self._ask(lambda rater: rater.mender(fit, scores))
+        if mender is None:
+            return None
+
+        def mend(nodes: Listed) -> bool:
+            try:
+                return self.fault is None and mender(nodes)
+            except Exception as error:  # noqa: BLE001 - whatever a policy raises must not stop placing
+                self._replace(error)
+                return False
+
+        return mend
 
     def settle(self, scores: Ints) -> Ints:
         return self._ask(lambda rater: rater.settle(scores))

@@ -16,13 +16,14 @@ import numpy as np
 
 from gpupool.scheduling.snapshot import Cards
 
-ABI = 4
+ABI = 5
 MAX_CARDS = 64
 """On one node; a pool with a wider node is rated in NumPy."""
 _INT, _AT = ctypes.c_int64, ctypes.c_void_p
 
 
 _FUNCTIONS: Sequence[tuple[str, Any, tuple[Any, ...]]] = (
+    ("amounts_add", None, (_AT, _INT, _INT, _AT, _INT, _INT, _AT, _INT, _INT)),
     ("fit_look", _INT, (_AT, _AT, _INT)),
     ("fgd_open", _AT, (_AT, _AT, _AT, _AT)),
     ("fgd_close", None, (_AT,)),
@@ -32,6 +33,8 @@ _FUNCTIONS: Sequence[tuple[str, Any, tuple[Any, ...]]] = (
     ("stream_open", _AT, (_AT, _AT, _AT, _AT)),
     ("stream_close", None, (_AT,)),
     ("stream_rate", None, (_AT, _AT, _INT, _AT, _AT, _INT, _AT)),
+    ("stream_mend", None, (_AT, _AT, _INT, _AT, _AT, _AT, _INT)),
+    ("scores_best", _INT, (_AT,)),
     ("stream_choose", _INT, (_AT, _AT, _AT, _INT, _AT)),
     ("stream_value", _INT, (_AT, _INT)),
     ("stream_computed", _INT, (_AT,)),

@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpupool.scheduling.kernel import Kernel
+from gpupool.scheduling.kernel import MAX_CARDS, Kernel
 from gpupool.scheduling.snapshot import Ints
 
 MAX_SLOTS = 1024
+
+#: Nodes of which the highest score is kept together.
+BLOCK = 256
+UNKNOWN = int(np.iinfo(np.int64).max)
 
 
 Bytes = npt.NDArray[np.uint8]
@@ -48,6 +52,14 @@ class _Rules(ctypes.Structure):
 
 class _Hosts(ctypes.Structure):
     _fields_ = _fields("size", "count cpu allowed price")
+
+
+class _Amounts(ctypes.Structure):
+    _fields_ = _fields("", "milli size cpu host grid slot open")
+
+
+class _Scores(ctypes.Structure):
+    _fields_ = _fields("nodes", "by_rank rank roomy highest")
 
 
 class _Fit(ctypes.Structure):
@@ -158,6 +170,40 @@ class _Kept:
         return ctypes.addressof(made)
 
 
+class Amounts(_Kept):
+    """The columns of what is free, which this adds to in place; `columns` are those of `struct kernel_amounts`."""
+
+    def __init__(self, kernel: Kernel, **columns: npt.NDArray[Any]) -> None:
+        super().__init__()
+        self._call = kernel.calls.amounts_add
+        self._amounts = self._struct(_Amounts, **columns)
+        self._rows, self._sizes = (np.empty(MAX_CARDS, dtype=np.int64) for _ in range(2))
+        self._rows_at, self._sizes_at = self._at(self._rows), self._at(self._sizes)
+
+    def add(self, sign: int, node: int, rows: Ints, milli: int, sizes: Ints, cpu: int, host: int) -> None:
+        """`sign` times so much to each of these cards, each named once, and to the node."""
+        count = len(rows)
+        self._rows[:count] = rows
+        self._sizes[:count] = sizes
+        self._call(self._amounts, sign, node, self._rows_at, count, milli, self._sizes_at, cpu, host)
+
+
+class Scores(_Kept):
+    """Where `StreamFill.mend` writes: scores by rank, the rank of each node, and which nodes are roomy."""
+
+    def __init__(self, kernel: Kernel, by_rank: Ints, rank: Ints, roomy: npt.NDArray[np.bool_]) -> None:
+        super().__init__()
+        self._best = kernel.calls.scores_best
+        nodes, blocks = len(by_rank), -(-len(by_rank) // BLOCK)
+        highest = np.full(blocks, UNKNOWN, dtype=np.int64)
+        self.at = self._struct(_Scores, nodes=nodes, by_rank=by_rank, rank=rank, roomy=roomy, highest=highest)
+
+    def best(self) -> int:
+        """The lowest rank with the highest score, -1 where no node is feasible; of what `mend` has written alone."""
+        found: int = self._best(self.at)
+        return found
+
+
 class Look(_Kept):
     """One shape against every card: judges nodes anew and writes `why`, `fitting` and `roomy`.
 
@@ -173,9 +219,10 @@ class Look(_Kept):
         width = places.rows.shape[1]
         self._fit = self._struct(_Fit, width=width, rows=places.rows, cards=places.cards, **fields)
 
-    def __call__(self, nodes: Ints) -> int:
-        """How many cards were looked at."""
-        return int(self._look(self._fit, nodes.ctypes.data, len(nodes)))
+    def __call__(self, nodes: int, count: int) -> int:
+        """`nodes` is where so many numbers of nodes lie; how many cards were looked at."""
+        found: int = self._look(self._fit, nodes, count)
+        return found
 
 
 class _Policy(_Kept):
@@ -257,6 +304,10 @@ class StreamFill(_Policy):
         at, toll_at = nodes.ctypes.data, toll.ctypes.data
         self._calls.stream_rate(self._handle, asked.at, slot, toll_at, at, count, self._scores_at)
         return self._scores[:count].copy()
+
+    def mend(self, asked: Asked, slot: int, toll: Ints, scores: Scores, nodes: int, count: int) -> None:
+        """As `rate`, into the scores of a shape; `nodes` is where so many numbers of nodes lie, roomy or not."""
+        self._calls.stream_mend(self._handle, asked.at, slot, toll.ctypes.data, scores.at, nodes, count)
 
     def choose(self, asked: Asked, toll: Ints, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""

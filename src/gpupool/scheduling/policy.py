@@ -6,14 +6,19 @@ quota. One file per policy (`score_*.py`), a name in `policies.py`, a run of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import FITS, Fit
-from gpupool.scheduling.free import Free
+from gpupool.scheduling.free import Free, Listed
+from gpupool.scheduling.kernel_calls import Scores
 from gpupool.scheduling.snapshot import Expected, Ints
+
+Mender = Callable[[Listed], bool]
+"""Whether it rated all of these nodes; one that did not is not asked again."""
 
 
 class Rater(Protocol):
@@ -44,6 +49,9 @@ class Rater(Protocol):
 
         `fit` is fresh. Scores are above the lowest int64, which stands for "not feasible".
         """
+
+    def mender(self, fit: Fit, scores: Scores) -> Mender | None:
+        """What does as `rate` for all nodes of a list, roomy or not, and writes the scores; None: `rate` is asked."""
 
     def settle(self, scores: Ints) -> Ints:
         """The scores of all feasible nodes, lowest rank first, as they stand beside each other; asked if SCALED."""
@@ -97,6 +105,9 @@ class Unmoved:
 
     def restart(self, generation: int) -> None:
         """Nothing is remembered."""
+
+    def mender(self, fit: Fit, scores: Scores) -> Mender | None:
+        return None
 
     def settle(self, scores: Ints) -> Ints:
         return scores

@@ -52,12 +52,10 @@ class Prices:
         self.toll = np.zeros(len(kinds), dtype=np.int64)
         self.price = np.zeros(len(self.count), dtype=np.int64)
         self._begin_sums()
-        self._read, self._steps, self._moved, self.epoch = free.now(), free.steps, 0, 0
+        self._read, self._at, self._moved, self.epoch = free.now(), free.moved, 0, 0
         capacity = WHOLE * int(free.open.sum())
         self._step = max(1, capacity * STEP_PCT // 100)
         self._returning = capacity * (RETURNING_PCT if ending else SPARE_PCT) // 100
-        self._most = WHOLE * int(free.places.cards.max(initial=0))
-        """One change moves no more than that."""
         self._set()
 
     def restart(self) -> None:
@@ -68,9 +66,9 @@ class Prices:
     def watch(self) -> int:
         """The epoch, after a look at what has changed where it may be enough to set prices anew.
 
-        When it looks depends on the number of steps since the last look alone: not on when `free` forgets its list.
+        When it looks depends on what was taken and given back since the last look alone.
         """
-        if self._moved + (self._free.steps - self._steps) * self._most >= self._step:
+        if self._moved + self._free.moved - self._at >= self._step:
             self._look()
             if self._moved >= self._step:
                 self._set()
@@ -109,7 +107,7 @@ class Prices:
 
     def _look(self) -> None:
         free, nodes = self._free, self._free.changed(self._read)
-        self._read, self._steps = free.now(), free.steps
+        self._read, self._at = free.now(), free.moved
         if not len(nodes):
             return
         kinds = self._kinds.of_node[nodes]

@@ -13,7 +13,8 @@ import numpy as np
 
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
+from gpupool.scheduling.free import NEVER_READ, Free
+from gpupool.scheduling.kernel_calls import Scores
 from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.snapshot import Bools, Ints
 
@@ -29,6 +30,9 @@ class Ranking:
         self._scores = np.full(len(free.cards.nodes), NOT_FEASIBLE, dtype=np.int64)
         """By rank, so that the first of equals is the one with the lowest."""
         self._read, self._epoch = free.now(), -1
+        self._compiled = free.kernel and Scores(free.kernel, self._scores, free.rank, self.fit.roomy)
+        self._mender = self._compiled and rater.mender(self.fit, self._compiled)
+        """Rates in one step what is listed as changed, where the policy can do so."""
 
     def rate_by(self, rater: Rater) -> None:
         """Another policy, or the same one begun anew: every score is asked for again, where it fits is not."""
@@ -45,6 +49,9 @@ class Ranking:
         Of equals the first for which `wished` says yes, the first of all where it does for none.
         """
         self._mend()
+        if among is None and wished is None and self._compiled and self._mender:
+            at = self._compiled.best()
+            return int(self._free.order[at]) if at >= 0 else None
         scores = self._scores
         if among is not None:
             scores = np.where(among[self._free.order], scores, NOT_FEASIBLE)
@@ -64,12 +71,16 @@ class Ranking:
         return self._rater.choose(self.fit, node)
 
     def _mend(self) -> None:
-        epoch = self._rater.epoch
-        nodes = self._free.changed(self._read) if epoch == self._epoch else self._free.order
-        self.fit.refresh(self._free)
-        self._read, self._epoch = self._free.now(), epoch
-        if len(nodes) == 0:
-            return
+        epoch, free = self._rater.epoch, self._free
+        since = self._read if epoch == self._epoch else NEVER_READ
+        self.fit.refresh(free)
+        listed = free.listed(since)
+        if listed.number and not (self._mender and self._mender(listed)):
+            self._mender = None
+            self._rate(free.changed(since))
+        self._read, self._epoch = free.now(), epoch
+
+    def _rate(self, nodes: Ints) -> None:
         roomy = nodes[self.fit.roomy[nodes]]
         self._scores[self._free.rank[nodes]] = NOT_FEASIBLE
         if len(roomy):

@@ -22,8 +22,8 @@ from gpupool.scheduling.expected import Classes, Kinds, histogram, memory_matter
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.host_resource import PROCESSORS, HostResource
-from gpupool.scheduling.kernel_calls import Rules
-from gpupool.scheduling.policy import Rater, tightest
+from gpupool.scheduling.kernel_calls import Rules, Scores
+from gpupool.scheduling.policy import Mender, Rater, tightest
 from gpupool.scheduling.prices import Prices
 from gpupool.scheduling.score_binpack import Binpack
 from gpupool.scheduling.snapshot import Expected, Ints
@@ -171,6 +171,9 @@ class StreamFill:
             self._paid(fit.shape, nodes, known.fresh[nodes], np.ones(len(nodes), dtype=np.int64)),
         )
         return self._score(fit.shape, nodes, best)
+
+    def mender(self, fit: Fit, scores: Scores) -> Mender | None:
+        return None
 
     def settle(self, scores: Ints) -> Ints:
         return scores

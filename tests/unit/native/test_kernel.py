@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from gpupool.scheduling.kernel import ABI, Kernel, load
-from gpupool.scheduling.kernel_calls import Classes, Columns, Fgd, Hosts, Places, Rules, StreamFill
+from gpupool.scheduling.kernel_calls import (
+    Amounts,
+    Classes,
+    Columns,
+    Fgd,
+    Hosts,
+    Places,
+    Rules,
+    Scores,
+    StreamFill,
+)
+from gpupool.scheduling.ranking import NOT_FEASIBLE
 from tests.unit.native.front_pool import compiler
 from tests.unit.native.kernel_pools import (
     NO_CARD,
@@ -264,3 +275,51 @@ def test_a_library_that_is_not_there_or_of_another_kind_is_none(tmp_path: Path) 
     assert load(tmp_path / "none.so") is None
     assert load(tmp_path / "text.so") is None
     assert load(tmp_path / "other.so") is None
+
+
+def test_shapes_whose_processors_are_exchanged_with_those_of_nodes_are_told_apart(kernel: Kernel) -> None:
+    pool = pool_by_chance(4)
+    columns = pool.columns
+    columns.cpu[:] = np.where(np.arange(len(columns.cpu)) % 2, 4000, 8000)
+    toll, known = np.zeros(columns.kinds, dtype=np.int64), filling(kernel, pool, 4)
+    for slot, cpu in enumerate((4000, 8000, 4000)):
+        asked = pool.asked(1, 100, cpu)
+        nodes = pool.feasible(asked)
+        anew = filling(kernel, pool, 4).rate(asked, slot, toll, nodes)
+        assert known.rate(asked, slot, toll, nodes).tolist() == anew.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mending_a_list_writes_the_scores_of_roomy_nodes_and_knows_the_best(kernel: Kernel, seed: int) -> None:
+    pool, chance = pool_by_chance(seed, nodes=700), np.random.default_rng(seed)
+    count, asked = len(pool.columns.cpu), pool.asked(1, 300, 500)
+    rank, roomy = chance.permutation(count), np.zeros(count, dtype=np.bool_)
+    scores = np.full(count, NOT_FEASIBLE, dtype=np.int64)
+    filled, toll = filling(kernel, pool, seed), np.zeros(pool.columns.kinds, dtype=np.int64)
+    kept, listed = Scores(kernel, scores, rank, roomy), np.arange(count)
+    for some in (1.0, 0.7, 0.3, 0.7, 0.0):
+        feasible = pool.feasible(asked)
+        roomy[:] = False
+        roomy[feasible[chance.random(len(feasible)) < some]] = True
+        filled.mend(asked, 0, toll, kept, listed.ctypes.data, count)
+        for _ in range(5):
+            nodes, expected = np.flatnonzero(roomy), np.full(count, NOT_FEASIBLE, dtype=np.int64)
+            expected[rank[nodes]] = filled.rate(asked, 1, toll, nodes)
+            assert scores.tolist() == expected.tolist()
+            assert kept.best() == (int(expected.argmax()) if roomy.any() else -1)
+            changed = chance.integers(0, count, size=60)  # some twice
+            pool.columns.cpu[changed] //= 2
+            roomy[changed] &= pool.columns.cpu[changed] >= 500
+            filled.mend(asked, 0, toll, kept, changed.ctypes.data, len(changed))
+
+
+def test_amounts_are_added_to_cards_and_node_and_closed_cards_stay_closed(kernel: Kernel) -> None:
+    milli, size, cpu, host = (np.full(n, 1000, dtype=np.int64) for n in (6, 6, 2, 2))
+    slot, open_ = np.array([0, 1, 2, 3, 4, 5]), np.array([True, False, True, True, True, True])
+    grid = np.where(open_, milli, NO_CARD).reshape(2, 3)
+    amounts = Amounts(kernel, milli=milli, size=size, cpu=cpu, host=host, grid=grid, slot=slot, open=open_)
+    amounts.add(-1, 0, np.array([0, 1]), 300, np.array([10, 20]), 5, 7)
+    assert (milli.tolist(), size.tolist()) == ([700, 700, *[1000] * 4], [990, 980, *[1000] * 4])
+    assert (cpu.tolist(), host.tolist(), grid[0].tolist()) == ([995, 1000], [993, 1000], [700, NO_CARD, 1000])
+    amounts.add(1, 0, np.array([0, 1]), 300, np.array([10, 20]), 5, 7)
+    assert (set(milli.tolist()), set(size.tolist()), cpu.tolist()) == ({1000}, {1000}, [1000, 1000])
