@@ -61,7 +61,7 @@ def _lists() -> list[Row]:
     """The whole protocol, with the drawing of the list and the record after each pod."""
     cards, pods = openb() if is_here() else (cluster_like_openb(OPENB_NODES), list_like_openb())
     listed = "openb's default list" if is_here() else "a list like openb's default one"
-    limits = {("fgd", False): 5.0, (DEFAULT, False): 10.0, ("fgd", True): 1.0, (DEFAULT, True): 1.0}
+    limits = {("fgd", False): 5.0, (DEFAULT, False): 10.0, ("fgd", True): 1.0, (DEFAULT, True): 0.6}
     rows = []
     for (name, compiled), limit in limits.items():
         began = time.process_time()

@@ -1,0 +1,165 @@
+"""Whole plans, on one core: placements a second of `cycle` itself, and what a plan costs beside many waiting classes.
+
+A pool like openb's (or of more nodes) is filled by plans of at most 64 claims, as a pool does it: each plan is of a
+snapshot of its own, on the board that lives on, with its reasons, and is applied to the columns before the next. The
+time is that of the plans alone. A class that waits is a shape of its own; a full pool has one event, a job that ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from bench.placement_lists import OPENB_NODES, cluster_like_openb, list_like_openb
+from bench.rows import Row
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Shape
+from gpupool.model.gang import Gang, Group, Role
+from gpupool.model.quota import Amount, Quota
+from gpupool.scheduling import kernel
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.runs import Register
+from gpupool.scheduling.snapshot import Plan, Running, Snapshot, TenantView, Waiting
+from gpupool.simulation.protocol import arrivals, expected_of
+from gpupool_native import kernel_path
+from tests.support.scheduling_builders import cards
+
+NAME = "cycles"
+COMMAND = "python -m bench cycles"
+SEED = 42
+HEADS = 64
+RATES = {OPENB_NODES: (10_000, 127), 10_000: (8_000, 120), 50_000: (5_000, 120)}
+"""By number of nodes, placements a second at least, and how many plans."""
+
+CLASSES = (100, 1_000)
+MEMBERS, TENANTS, EVENTS = 10, 20, 3
+SECOND = 10**9
+
+
+def run(out: Path) -> list[Row]:
+    if not kernel.adopt(kernel_path()):
+        raise RuntimeError(f"{kernel_path()} is no kernel of this version: make setup")
+    return [*_rates(), *_classes()]
+
+
+def _rates() -> Iterator[Row]:
+    for nodes, (least, plans) in RATES.items():
+        micros = _Filling(nodes).microseconds(plans)
+        note = f"{1e6 / micros:,.0f} a second, {plans} plans, processor time"
+        yield Row(f"whole plan, a placement at {nodes:,} nodes", "µs", micros, COMMAND, limit=1e6 / least, note=note)
+
+
+class _Filling:
+    """A pool that is filled, and the claims of the list in the order in which they come."""
+
+    def __init__(self, nodes: int) -> None:
+        self.cards = cluster_like_openb(nodes)
+        self.pods = list_like_openb()
+        self.arriving = arrivals(self.pods, int(self.cards.free_milli.sum()), Random(SEED))
+        self.expected = expected_of(self.pods)
+        self.row = {uuid: row for row, uuid in enumerate(self.cards.uuids)}
+        self.node = {name: number for number, name in enumerate(self.cards.nodes)}
+
+    def microseconds(self, plans: int) -> float:
+        """Of processor time per placement."""
+        board, spent, placed = Board(self.snapshot(range(0))), 0.0, 0
+        gc.collect()
+        for number in range(plans):
+            coming = range(number * HEADS, min(len(self.arriving), (number + 1) * HEADS))
+            before = self.snapshot(coming)
+            began = time.process_time()
+            plan = cycle(before, 0, limit=HEADS, board=board)
+            spent += time.process_time() - began
+            placed += len(plan.placements)
+            self.apply(plan)
+        return spent / placed * 1e6
+
+    def snapshot(self, coming: range) -> Snapshot:
+        """The pool as it is now, and these claims."""
+        heads: dict[Shape, list[int]] = {}
+        for n in coming:
+            heads.setdefault(self.pods.shapes[self.arriving[n]], []).append(n)
+        classes = (
+            Waiting("nlp", 0, shape, tuple(f"j{n}" for n in mine), len(mine), mine[0], tuple(mine))
+            for shape, mine in heads.items()
+        )
+        now, hosts = self.cards, self.cards.hosts
+        assert hosts is not None
+        now = replace(
+            now, free_milli=now.free_milli.copy(), hosts=replace(hosts, free_cpu_milli=hosts.free_cpu_milli.copy())
+        )
+        tenants = {"nlp": TenantView(Quota(), Amount())}
+        return Snapshot(coming.start, now, tenants, tuple(classes), expected=self.expected)
+
+    def apply(self, plan: Plan) -> None:
+        hosts = self.cards.hosts
+        assert hosts is not None
+        for placement in plan.placements:
+            shape = self.pods.shapes[self.arriving[int(placement.job[1:])]]
+            hosts.free_cpu_milli[self.node[placement.node]] -= shape.cpu_milli
+            for seat in placement.seats:
+                self.cards.free_milli[self.row[seat.device]] -= seat.gpu_milli
+
+
+def _classes() -> Iterator[Row]:
+    for count in CLASSES:
+        for what in ("shapes", "gangs"):
+            millis = _Full(count, what).milliseconds()
+            note = f"{1000 * millis / count:.0f} µs a class, {count * MEMBERS:,} jobs wait, processor time"
+            yield Row(f"a plan beside {count:,} waiting {what}", "ms", millis, COMMAND, note=note)
+
+
+class _Full:
+    """10,000 cards with a job each; what waits finds no room."""
+
+    def __init__(self, count: int, what: str) -> None:
+        self.cards = cards("1250x8xH200")
+        self.size = int(self.cards.memory_bytes[0])
+        self.register = Register()
+        for row in range(len(self.cards)):
+            end = 10**15 + row * SECOND if row % 2 else None
+            shape, tenant = Shape(WHOLE), f"t{row % TENANTS}"
+            self.register.put(Running(f"r{row}", tenant, 0, (row,), (WHOLE,), (self.size,), shape, row, end))
+        self.free = np.zeros(len(self.cards), dtype=np.int64)
+        make = _shape_of_its_own if what == "shapes" else _gang
+        self.waiting = tuple(make(n) for n in range(count))
+
+    def milliseconds(self) -> float:
+        """Of processor time per plan after one job has ended, whose card has little room left; the least of a few."""
+        board, found = Board(self.snapshot(0)), []
+        cycle(self.snapshot(0), SECOND, board=board)
+        for event in range(1, 1 + EVENTS):
+            self.register.drop(f"r{event * 7}")
+            self.free[event * 7] = 100
+            before = self.snapshot(event)
+            began = time.process_time()
+            plan = cycle(before, event * SECOND, board=board)
+            found.append((time.process_time() - began) * 1000)
+            assert len(plan.rejections) == len(self.waiting)
+        return min(found)
+
+    def snapshot(self, generation: int) -> Snapshot:
+        held = Amount(WHOLE * len(self.cards) // TENANTS, self.size * len(self.cards) // TENANTS)
+        tenants = {f"t{n}": TenantView(Quota(), held) for n in range(TENANTS)}
+        now = replace(self.cards, free_milli=self.free.copy(), free_bytes=self.free * GIB // 100)
+        return Snapshot(generation, now, tenants, self.waiting, running=self.register.view())
+
+
+def _shape_of_its_own(n: int) -> Waiting:
+    heads, ages = tuple(f"j{n}.{k}" for k in range(MEMBERS)), tuple(n * MEMBERS + k for k in range(MEMBERS))
+    shape = Shape(200 + n % 800, (1 + n // 800) * GIB)
+    return Waiting(f"t{n % TENANTS}", 0, shape, heads, MEMBERS, ages[0], ages, seconds=3600)
+
+
+def _gang(n: int) -> Waiting:
+    shape, members = Shape(WHOLE), tuple(f"g{n}.{k}" for k in range(MEMBERS))
+    group = Group("all", (Role("worker", shape, MEMBERS, MEMBERS),))
+    gang = Gang(f"g{n}", group, members)
+    return Waiting(f"t{n % TENANTS}", 0, shape, members, MEMBERS, n, seconds=3600, gang=gang)
