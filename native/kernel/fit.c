@@ -31,10 +31,13 @@ static void look(const struct kernel_fit *fit, int64_t node)
     fit->roomy[node] = fitting >= fit->count && !lacking;
 }
 
-int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n)
+int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n, int64_t call)
 {
     int64_t looked_at = 0;
     for (int64_t at = 0; at < n; at++) {
+        if (fit->looked[nodes[at]] == call)
+            continue; /* what changed several times is listed several times */
+        fit->looked[nodes[at]] = call;
         look(fit, nodes[at]);
         looked_at += fit->cards[nodes[at]];
     }

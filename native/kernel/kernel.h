@@ -59,6 +59,7 @@ struct kernel_fit {
     int8_t *why;      /* per card */
     int64_t *fitting; /* per node */
     uint8_t *roomy;
+    int64_t *looked; /* per node: the last call that looked at it; fits may share it */
 };
 
 /* The working copy's columns, which `amounts_add` alone writes: what is free per card and per node, and the grid of what is
@@ -75,8 +76,8 @@ struct kernel_amounts {
 void amounts_add(const struct kernel_amounts *amounts, int64_t sign, int64_t node, const int64_t *rows, int64_t n,
                  int64_t milli, const int64_t *sizes, int64_t cpu, int64_t host);
 
-/* Judges all cards of these nodes anew; returns how many there are. */
-int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n);
+/* Judges all cards of these nodes anew, of each node once; returns how many there are. `call` is another number each time. */
+int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n, int64_t call);
 
 /* FGD. `weight` is how often each class is expected, in whole numbers whose sum is at most 2^31; `steps` are the least
  * D times that sum that reach the scores 1 .. 99. NULL: no memory, or a grid wider than KERNEL_MAX_CARDS. */

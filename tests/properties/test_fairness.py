@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from gpupool.base.units import WHOLE
 from gpupool.model.quota import GPU, Branch, Limit, Quota
-from gpupool.scheduling.fairness import Queue, standing
+from gpupool.scheduling.fairness import standing
 from gpupool.scheduling.quota_node import Node
 from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.reclaim import reclaimable
 from gpupool.scheduling.snapshot import Running, Waiting
+from gpupool.scheduling.turns import Queue
 from tests.support.quota_builders import gpus, member, runs, tree
 from tests.support.scheduling_builders import cards, waiting
 

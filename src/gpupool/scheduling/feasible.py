@@ -109,14 +109,14 @@ class Fit:
         if self._compiled is None:
             self._look(free, nodes)
         else:
-            free.rows += self._compiled(nodes.ctypes.data, len(nodes))
+            free.rows += self._compiled(nodes.ctypes.data, len(nodes), free.next_look())
 
     def refresh(self, free: Free) -> Fit:
         """Judge again the nodes in which something was changed since the last look."""
         if self._compiled is not None:
             listed = free.listed(self._read)
             if listed.number:
-                free.rows += self._compiled(*listed)
+                free.rows += self._compiled(*listed, free.next_look())
                 self._read = free.now()
         elif len(nodes := free.changed(self._read)):
             self._look(free, nodes)
@@ -179,6 +179,7 @@ class Fit:
             why=self.why,
             fitting=self.fitting,
             roomy=self.roomy,
+            looked=free.looked,
         )
 
     def _judge(self, free: Free, rows: Ints) -> Codes:

@@ -91,6 +91,9 @@ class Free:
         self.order = mixed_order(len(cards.nodes)) if order is None else order
         self.rank = np.argsort(self.order)
         self.rows = 0
+        self.looked = np.zeros(len(cards.nodes), dtype=np.int64)
+        """By node, the last look of the kernel; looks are numbered."""
+        self._looks = 0
         self.moved = 0
         """Compute that was taken and given back so far, added up, in milli-devices."""
         self._by_node = np.argsort(cards.node, kind="stable")
@@ -231,6 +234,11 @@ class Free:
             self._undo.clear()
 
     # --- what caches read -----------------------------------------------------------------
+
+    def next_look(self) -> int:
+        """The number of a look that begins."""
+        self._looks += 1
+        return self._looks
 
     def now(self) -> Cursor:
         return Cursor(self._epoch, self._position)

@@ -24,7 +24,7 @@ _INT, _AT = ctypes.c_int64, ctypes.c_void_p
 
 _FUNCTIONS: Sequence[tuple[str, Any, tuple[Any, ...]]] = (
     ("amounts_add", None, (_AT, _INT, _INT, _AT, _INT, _INT, _AT, _INT, _INT)),
-    ("fit_look", _INT, (_AT, _AT, _INT)),
+    ("fit_look", _INT, (_AT, _AT, _INT, _INT)),
     ("fgd_open", _AT, (_AT, _AT, _AT, _AT)),
     ("fgd_close", None, (_AT,)),
     ("fgd_rate", None, (_AT, _AT, _AT, _INT, _AT)),

@@ -66,7 +66,7 @@ class _Fit(ctypes.Structure):
     _fields_ = (
         *_fields("width need_stride", "rows cards milli size memory need cpu host fixed"),
         *_fields("count held asked_cpu asked_host", "", "whole not_whole compute no_memory no_cpu no_host"),
-        *_fields("", "why fitting roomy"),
+        *_fields("", "why fitting roomy looked"),
     )
 
 
@@ -219,9 +219,9 @@ class Look(_Kept):
         width = places.rows.shape[1]
         self._fit = self._struct(_Fit, width=width, rows=places.rows, cards=places.cards, **fields)
 
-    def __call__(self, nodes: int, count: int) -> int:
-        """`nodes` is where so many numbers of nodes lie; how many cards were looked at."""
-        found: int = self._look(self._fit, nodes, count)
+    def __call__(self, nodes: int, count: int, call: int) -> int:
+        """`nodes` is where so many numbers of nodes lie, `call` a number of its own; how many cards were looked at."""
+        found: int = self._look(self._fit, nodes, count, call)
         return found
 
 
