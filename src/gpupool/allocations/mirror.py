@@ -303,6 +303,11 @@ class Mirror:
         with self.lock:
             return self._queue.key_of(job)
 
+    def key_of_claim(self, claim: str) -> ClassKey | None:
+        """Of a job or a gang that waits; None where it does not."""
+        with self.lock:
+            return self._queue.key_of_claim(claim)
+
     def next_of(self, array: str) -> str | None:
         """The member of an array's rest whose turn comes first; None where nothing is left of it."""
         with self.lock:

@@ -101,6 +101,7 @@ class Placer:
         with self._store.read() as connection:
             self._mirror.load(connection, self._store.clock.now_ns())
             self.planner.note_evicted(together.latest_evictions(connection), anew=True)
+            self.planner.load(connection)
 
     def start(self) -> None:
         self.load()
@@ -218,6 +219,7 @@ class Placer:
             self.planner.keep(plan)
             self._tell_fault()
             if not plan.placements and not plan.evictions:
+                self._save_promises()
                 return Outcome(0, more=False)
             try:
                 with self._store.write() as write:
@@ -269,8 +271,16 @@ class Placer:
         self._stale = 0
         if kept:
             self.planner.keep(plan)
+        if self.planner.told.is_urgent:
+            self._pace.hurry()
         if len(placed) > len(_mine(arrival, plan)):  # others had their turn as well: there may be more of them
             self._pace.hurry()
+
+    def _save_promises(self) -> None:
+        """A promise that was made or broken is on disk before the next plan, also where nothing else is written."""
+        if self.planner.told.is_urgent:
+            with self._store.write() as write:
+                self.planner.told.save(write)
 
     def take_in_later(self, arrival: Arrival) -> None:
         """Write a job that nobody waits for; it is placed with those that come at the same time."""
@@ -340,6 +350,8 @@ class Placer:
     def _carry_out(self, write: Write, plan: Plan) -> _Done:
         """Write what the plan decided."""
         granted, gone = grant(write, self._metering, plan.placements)
+        seated = {*granted.jobs, *granted.made}
+        self.planner.told.save(write, {one.gang or one.job for one in plan.placements if one.job in seated})
         made = make_members(write, (one.beneficiary for one in plan.evictions))
         leaving = together.evict(write, for_members(plan.evictions, made), self.planner.rules.grace_s)
         again = tuple(read_waiting(write.connection, made.values(), self._mirror.seconds)) if made else ()

@@ -12,8 +12,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import sqlalchemy as sa
+
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.reserving import next_boundary
+from gpupool.allocations.told import ToldStarts
 from gpupool.base.clock import LedgerClock
 from gpupool.model.claim import Rejection
 from gpupool.scheduling.board import Board
@@ -21,6 +24,7 @@ from gpupool.scheduling.careful import CarefulCycles
 from gpupool.scheduling.cycle import planned
 from gpupool.scheduling.explain import Explanation, explain
 from gpupool.scheduling.guarded import PolicyFault
+from gpupool.scheduling.promises import on_cards
 from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store import counters
@@ -44,6 +48,8 @@ class Planner:
         self._evicted: deque[tuple[int, str]] = deque()
         self._rejections: Mapping[ClassKey, Rejection] = {}
         self._starts: Mapping[ClassKey, Start] = {}
+        self.told = ToldStarts()
+        self._loaded = False
         self._cards: tuple[str, ...] = ()
         """The list of cards in which the starts name theirs by place."""
 
@@ -54,7 +60,8 @@ class Planner:
         snapshot = self._mirror.snapshot(extra)
         if snapshot.cards.uuids is not self._cards:
             # Promises name their cards, so they outlive the list.
-            self._starts = {key: start for key, start in self._starts.items() if start.firm}
+            there = {key: on_cards(start, snapshot.cards) for key, start in self._starts.items() if start.firm}
+            self._starts = {key: start for key, start in there.items() if start is not None}
             self._cards = snapshot.cards.uuids
         return replace(snapshot, promised={key: start for key, start in self._starts.items() if start.reserved})
 
@@ -77,6 +84,19 @@ class Planner:
         placed = {placement.gang or placement.job for placement in plan.placements}
         stands = {key: start for key, start in self._starts.items() if start.firm and start.claim in placed}
         self._rejections, self._starts = plan.rejections, {**stands, **plan.starts}
+        self.told.note(plan, self._clock.now_ns(), self._waits)
+
+    def load(self, connection: sa.Connection) -> None:
+        """Promises of before a restart stand; what is known already is not read again."""
+        if self._loaded:
+            return
+        self._loaded = True
+        for start in self.told.load(connection, self._waits):
+            if (key := self._mirror.key_of_claim(start.claim)) is not None:
+                self._starts = {**self._starts, key: start}
+
+    def _waits(self, claim: str) -> bool:
+        return self._mirror.key_of_claim(claim) is not None
 
     def forget(self) -> None:
         """Nothing waits."""
@@ -118,6 +138,10 @@ class Planner:
     def start_of(self, key: ClassKey) -> Start | None:
         """When a class that waits will start, as far as was known when it was last looked at."""
         return self._starts.get(key)
+
+    def chance_of(self, key: ClassKey, start: Start) -> int | None:
+        """How many of 100 such estimates came true; None of a promise, and where too little is known."""
+        return self.told.book.chance_pct(key, start, self._clock.now_ns())
 
     def rejection_of(self, key: ClassKey) -> Rejection | None:
         """Why a class waited when it was last looked at."""

@@ -82,6 +82,12 @@ class JobQueue:
         rest = self._rests.get(reference.array)
         return self._key_of[reference.array] if rest is not None and rest.has(reference.index) else None
 
+    def key_of_claim(self, claim: str) -> ClassKey | None:
+        """Of a job, or of a gang."""
+        gang = self._gangs.get(claim)
+        members = gang.members if gang is not None else (claim,)
+        return next((key for one in members if (key := self.key_of(one)) is not None), None)
+
     def position(self, job: str) -> int:
         """How many jobs of its own class wait before it."""
         key, reference = self.key_of(job), reference_of(job)

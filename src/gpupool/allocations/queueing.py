@@ -104,6 +104,7 @@ def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, _Named], plac
         reason=said and str(said.dominant),
         start_ns=start.by_ns if start and n == 0 else None,
         start_promised=bool(start and start.firm and n == 0),
+        start_chance_pct=placer.planner.chance_of(waiting.key, start) if start and n == 0 else None,
     )
 
 

@@ -252,3 +252,12 @@ reservations = sa.Table(
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Index("ix_reservations_tenant_id_name", "tenant_id", "name"),
 )
+
+promises = sa.Table(
+    "promises",
+    metadata,
+    # Promised starts of claims that wait: one row from the first word until the claim starts.
+    sa.Column("claim", sa.String(80), primary_key=True, comment="a job or a gang, by its public id"),
+    sa.Column("at_ns", sa.BigInteger, nullable=False, comment="the first instant that was promised"),
+    sa.Column("kept", sa.JSON, nullable=False, comment="what is kept for it, as the scheduler has it"),
+)

@@ -14,10 +14,11 @@ from gpupool.cli.parser import Parser, add_output
 
 def register(parser: Parser) -> None:
     parser.about = """
-    What waits, in the order of its turn: higher priority, then claims inside their tenant's guarantee, then
-    the tenant that used least of the pool. A later claim that fits may start before an earlier one that does not, but
-    never delays a promised start. START is `by` a time where it is promised, `about` one where it is an estimate from
-    limits and past runs, -- where nothing is known. Of other tenants you see how many jobs stand where.
+    What waits, in the order of its turn: promised starts, then higher priority, then claims inside their tenant's
+    guarantee, then the tenant that used least of the pool. A later claim that fits may start before an earlier one that
+    does not, but never delays a promised start. START is `by` a time where it is promised, `about` one where it is an
+    estimate from limits and past runs (with how many of 100 such estimates came true), -- where nothing is known. Of
+    other tenants you see how many jobs stand where.
     """
     parser.examples = ["gpupool queue", "gpupool queue -o json", "gpupool explain last"]
     add_limit(parser)
@@ -45,9 +46,10 @@ def _job(row: Row) -> str:
 
 
 def _start(row: Row) -> str | None:
-    """A promise is kept or comes earlier, so it is `by`; an estimate is `about`."""
-    at = instant(row["start_ns"])
-    return at and f"{'by' if row['start_promised'] else 'about'} {at}"
+    """A promise is kept or comes earlier, so it is `by`; an estimate is `about`, with how many of 100 came true."""
+    at, chance = instant(row["start_ns"]), row.get("start_chance_pct")
+    often = "" if chance is None else f" ({chance} %)"
+    return at and f"{'by' if row['start_promised'] else 'about'} {at}{often}"
 
 
 COLUMNS = (

@@ -121,7 +121,21 @@ def text(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> 
         lines.append(clean(f"counted: {report['rule']}"))
     if report["resolution_seconds"] > 1:
         lines.append(f"books of this range are kept by {report['resolution_seconds']} s")
+    if report.get("starts"):  # a server from before the field says nothing of it
+        lines.append(starts(report["starts"]))
     return "\n".join(lines)
+
+
+def starts(counted: dict[str, int]) -> str:
+    """What came of the starts that waiting jobs were told.
+
+    >>> starts({"promises_kept": 7, "promises_broken": 0, "estimates_true": 3, "estimates_false": 1})
+    'promised starts since the pool exists: 7 kept, 0 broken; estimated starts: 3 of 4 came true'
+    """
+    estimates = counted["estimates_true"] + counted["estimates_false"]
+    kept, broken = counted["promises_kept"], counted["promises_broken"]
+    told = f"promised starts since the pool exists: {kept} kept, {broken} broken"
+    return f"{told}; estimated starts: {counted['estimates_true']} of {estimates} came true"
 
 
 def _named(name: str) -> Column:

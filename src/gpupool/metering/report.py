@@ -25,6 +25,7 @@ from gpupool.metering.reading import (
     read_holdings,
     read_names,
 )
+from gpupool.metering.starts import read_starts
 from gpupool.wire.report import Kind, ReportOut, ReportRow
 
 _KINDS: Sequence[Kind] = ("tenant", "idle", "overhead", "unmanaged")
@@ -68,7 +69,7 @@ def make_report(connection: sa.Connection, ask: Ask) -> ReportOut:
         entry.gpu, entry.cpu = _known(entry.gpu, gpu), _known(entry.cpu, cpu)
     if ask.tenant_id is None:
         _enter_rest(sums, ask, names, holdings, spans)
-    return _out(ask, names, sums, spans)
+    return _out(ask, names, sums, spans).model_copy(update={"starts": read_starts(connection)})
 
 
 def _enter(entry: Sum, ask: Ask, names: Names, holding: Holding) -> None:

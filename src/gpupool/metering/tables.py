@@ -148,6 +148,16 @@ jobs_view = sa.table(
 )
 
 
+start_tallies = sa.Table(
+    "start_tallies",
+    metadata,
+    # Starts that claims were told, by sort (a promise, or an estimate of some kind), and what came of them.
+    sa.Column("sort", sa.String(63), primary_key=True),
+    sa.Column("kept", sa.BigInteger, nullable=False),
+    sa.Column("missed", sa.BigInteger, nullable=False),
+)
+
+
 def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, adding their numbers to rows of the same key that are there. Null plus a number is the number."""
     if rows:

@@ -91,7 +91,15 @@ class Foretold:
 
     def started(self, claim: str, now_ns: int) -> list[Ended]:
         """The job, or the first member of the gang, starts."""
-        return [self._end(one, kept=now_ns <= one.at_ns + self._leeway) for one in self._open.pop(claim, {}).values()]
+        ended = self.words_of(claim, now_ns)
+        self._open.pop(claim, None)
+        for one in ended:
+            self._count(one)
+        return ended
+
+    def words_of(self, claim: str, now_ns: int) -> list[Ended]:
+        """What will have come of all that the claim was told if it starts now."""
+        return [Ended(one, now_ns <= one.at_ns + self._leeway) for one in self._open.get(claim, {}).values()]
 
     def passed(self, now_ns: int, waits: Callable[[str], bool]) -> list[Ended]:
         """What has not come true by now; `waits` tells whether a claim waits at all, else nothing comes of it."""
@@ -100,7 +108,8 @@ class Foretold:
             _, claim, sort = heapq.heappop(self._due)
             told = self._open.get(claim, {}).pop(sort, None)
             if told is not None and waits(claim):
-                ended.append(self._end(told, kept=False))
+                ended.append(Ended(told, kept=False))
+                self._count(ended[-1])
         return ended
 
     def remember(self, told: Iterable[Told]) -> None:
@@ -113,6 +122,10 @@ class Foretold:
     def chance_pct(self, key: ClassKey, start: Start, now_ns: int) -> int | None:
         """How likely such an estimate comes true; None where too little is known, and for promises."""
         return self._chance(sort_of(key, start, now_ns))
+
+    def stands(self, claim: str) -> bool:
+        """Whether the claim was promised a start that has not come yet."""
+        return PROMISE in self._open.get(claim, {})
 
     def total(self, kind: str) -> tuple[int, int]:
         """How many promises, or estimates, were kept, and how many were not."""
@@ -141,9 +154,8 @@ class Foretold:
         self._open.setdefault(told.claim, {})[told.sort] = told
         heapq.heappush(self._due, (told.at_ns, told.claim, told.sort))
 
-    def _end(self, told: Told, *, kept: bool) -> Ended:
-        self.tallies.setdefault(told.sort, Tally()).add(kept=kept)
-        return Ended(told, kept)
+    def _count(self, one: Ended) -> None:
+        self.tallies.setdefault(one.told.sort, Tally()).add(kept=one.kept)
 
 
 def sort_of(key: ClassKey, start: Start, now_ns: int) -> str:

@@ -36,6 +36,7 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.metering.samples import Latest
 from gpupool.metering.service import Metering
+from gpupool.metering.starts import read_starts
 from gpupool.metering.tables import intervals
 from gpupool.model.device import DeviceState
 from gpupool.model.job import LIVE, JobState
@@ -132,6 +133,7 @@ class PoolMetrics(Collector):
             yield from self._cards(connection)
             yield from self._tenants(connection)
             yield from self._queue(connection)
+            yield from _starts(connection)
         yield from _capacity(self._capacity)
         yield from _decisions()
         yield from _requests()
@@ -212,6 +214,21 @@ class PoolMetrics(Collector):
         for reason, count in counters.decisions.standing().items() if waiting else ():
             why.add_metric([reason], count)
         yield why
+
+
+def _starts(connection: sa.Connection) -> Iterator[Metric]:
+    """Starts that claims were told, and what came of them."""
+    found = read_starts(connection)
+    text = "Promised starts of claims, by what came of them."
+    promised = CounterMetricFamily("gpupool_starts_promised", text, labels=["outcome"])
+    promised.add_metric(["kept"], found.promises_kept)
+    promised.add_metric(["broken"], found.promises_broken)
+    yield promised
+    text = "Starts that claims were told as estimates, by whether these came true."
+    estimated = CounterMetricFamily("gpupool_starts_estimated", text, labels=["outcome"])
+    estimated.add_metric(["true"], found.estimates_true)
+    estimated.add_metric(["false"], found.estimates_false)
+    yield estimated
 
 
 class HealthMetrics(Collector):

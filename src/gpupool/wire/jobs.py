@@ -344,6 +344,9 @@ class ExplainOut(Wire):
     ahead: int | None = Field(None, description="jobs that rank before it")
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
     start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")
+    start_chance_pct: int | None = Field(
+        None, description="of 100 such estimates so many came true; null: a promise, or too little is known"
+    )
     gang: GangStandOut | None = Field(None, description="of a member: its gang, while any of it holds cards")
     array: ArrayOut | None = Field(None, description="where an array was named: the array, of which `job` is the next")
 
@@ -364,3 +367,6 @@ class QueuedOut(Wire):
     reason: str | None = Field(None, description="the dominant one, in a few words")
     start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
     start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")
+    start_chance_pct: int | None = Field(
+        None, description="of 100 such estimates so many came true; null: a promise, or too little is known"
+    )

@@ -33,6 +33,15 @@ class ReportRow(Wire):
     cost: str | None = Field(None, description="decimal, when prices are given")
 
 
+class StartsOut(Wire):
+    """Starts that waiting claims were told since the pool exists, by what came of them."""
+
+    promises_kept: int
+    promises_broken: int
+    estimates_true: int
+    estimates_false: int
+
+
 class ReportOut(Wire):
     """The sum of `card_milliseconds` over rows is `capacity_card_milliseconds` exactly; so with memory.
 
@@ -51,6 +60,7 @@ class ReportOut(Wire):
     total_cost: str | None = None
     rule: str = Field("", description="how it was counted, in words")
     resolution_seconds: int = Field(1, description="the coarsest the books are kept in this range")
+    starts: StartsOut | None = Field(None, description="of the whole pool, since it exists; whatever the range is")
 
 
 class LiveCard(Wire):

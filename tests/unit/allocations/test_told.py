@@ -1,0 +1,111 @@
+"""Promised starts in the ledger: they outlive a restart, and what came of them is counted."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from gpupool.allocations.tables import promises
+from gpupool.metering.starts import read_starts
+from gpupool.metering.tables import start_tallies
+from gpupool.model.tenant import Role
+from gpupool.wire.jobs import ExplainOut
+from gpupool.wire.report import StartsOut
+from tests.support.house import House
+
+
+@pytest.fixture
+def promised(house: House) -> House:
+    """A job waits for both cards, and has a promise."""
+    house.submit(1000, None, name="holder", count=2, max_seconds=3600)
+    house.submit(1000, None, name="next", count=2, max_seconds=60)
+    house.allocations.placer.run_once()
+    return house
+
+
+def explained(house: House, name: str = "next") -> ExplainOut:
+    return house.allocations.explain(name, house.admin)
+
+
+def standing(house: House) -> list[str]:
+    with house.store.read() as connection:
+        return [row.claim for row in connection.execute(sa.select(promises))]
+
+
+def counted(house: House) -> tuple[int, int]:
+    with house.store.read() as connection:
+        found = read_starts(connection)
+    return found.promises_kept, found.promises_broken
+
+
+def wait_for_higher(house: House) -> None:
+    house.tenancy.tenants.create(house.admin, "vision", None)
+    rival = house.member("eve", "vision", Role.TENANT_ADMIN)
+    house.submit(1000, None, name="urgent", count=2, priority="high", principal=rival)
+    house.allocations.placer.run_once()
+
+
+def test_a_promise_holds_over_a_restart_against_a_claim_of_higher_priority(promised: House) -> None:
+    before = explained(promised)
+    promised.restart()
+    wait_for_higher(promised)
+    after = explained(promised)
+    assert (after.start_ns, after.start_promised) == (before.start_ns, True)
+    promised.finish("holder")
+    promised.allocations.placer.run_once()
+    assert (promised.job("next").state, promised.job("urgent").state) == ("starting", "pending")
+
+
+def test_a_kept_promise_is_counted_in_the_transaction_that_places_its_claim(promised: House) -> None:
+    assert (standing(promised), counted(promised)) == ([promised.job("next").id], (0, 0))
+    promised.finish("holder")
+    promised.allocations.placer.run_once()
+    assert promised.job("next").state == "starting"
+    assert (standing(promised), counted(promised)) == ([], (1, 0))
+    promised.restart()
+    assert counted(promised) == (1, 0)
+
+
+def test_a_broken_promise_is_counted_once_and_at_once(promised: House) -> None:
+    with promised.store.write() as write:
+        write.execute(sa.update(promises).values(at_ns=1))
+    promised.restart()
+    for _ in range(2):
+        promised.allocations.placer.run_once()
+        assert counted(promised) == (0, 1)
+    promised.finish("holder")
+    promised.allocations.placer.run_once()
+    assert counted(promised)[1] == 1
+
+
+def test_nothing_comes_of_the_promise_of_a_claim_that_was_stopped(promised: House) -> None:
+    promised.allocations.stop("next", promised.admin, None)
+    promised.restart()
+    promised.submit(100, 1, name="small", preemptible=True)
+    promised.finish("holder")
+    promised.allocations.placer.run_once()
+    assert (standing(promised), counted(promised)) == ([], (0, 0))
+
+
+def test_an_estimate_is_told_with_how_many_of_a_hundred_came_true(house: House) -> None:
+    with house.store.write() as write:
+        write.execute(sa.insert(start_tallies).values(sort="head preemptible hour", kept=8, missed=12))
+    house.restart()
+    house.submit(1000, None, name="holder", count=2, max_seconds=1800)
+    house.submit(1000, None, name="next", max_seconds=60, preemptible=True)
+    house.allocations.placer.run_once()
+    answer = explained(house)
+    assert (answer.start_promised, answer.start_chance_pct) == (False, 40)
+    assert answer.hints[-1] == "of 100 such estimates 40 came true"
+    (row,) = house.allocations.queue(house.admin, 10)
+    assert (row.start_promised, row.start_chance_pct) == (False, 40)
+
+
+def test_totals_are_told_by_kind(house: House) -> None:
+    rows = (("promise", 7, 1), ("head normal hour", 3, 2), ("head high days", 1, 0))
+    with house.store.write() as write:
+        for sort, kept, missed in rows:
+            write.execute(sa.insert(start_tallies).values(sort=sort, kept=kept, missed=missed))
+    with house.store.read() as connection:
+        found = read_starts(connection)
+    assert found == StartsOut(promises_kept=7, promises_broken=1, estimates_true=4, estimates_false=2)
