@@ -105,7 +105,7 @@ def _who_leaves_is_on_the_way(db: sqlite3.Connection) -> Iterator[str]:
         " LEFT JOIN allocations a ON a.job_id = j.id AND a.state = 'releasing' GROUP BY j.id"
     )
     for row in db.execute(query):
-        asked = row["stop_requested"] in ("preempted", "recovered", "regrouped", "moved")
+        asked = row["stop_requested"] in ("preempted", "recovered", "regrouped", "moved", "shrunk")
         if asked and row["state"] in LIVE and not row["releasing"]:
             yield f"job {row['public_id']} ({row['state']}) is to leave and nobody stops it"
         if row["leaving_for"] and row["state"] == "pending":

@@ -64,6 +64,8 @@ def running(
     gang: str = "",
     saved: int | None = None,
     leaving_for: str = "",
+    role: str = "",
+    least: int | None = None,
 ) -> Running:
     """A job that holds these cards since then (nanoseconds); that they are in use is for the caller to say."""
     columns = before.cards if isinstance(before, Snapshot) else before
@@ -83,6 +85,8 @@ def running(
         gang=gang,
         saved_ns=saved,
         leaving_for=leaving_for,
+        role=role,
+        least=least,
     )
 
 

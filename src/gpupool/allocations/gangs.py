@@ -97,6 +97,14 @@ def from_json(spec: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Group:
     return Group(spec["group"], tuple(parts), Within(*spec["within"]))
 
 
+def least_members(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Of what `to_json` wrote, how many members of each role the gang needs."""
+    found = dict[str, int]()
+    for part in spec["parts"]:
+        found |= least_members(part) if "group" in part else {part["role"]: part["minimum"]}
+    return found
+
+
 def ranked(group: Group) -> Iterator[tuple[int, Role]]:
     """Every member's role by its rank."""
     return enumerate(role for role in group.roles() for _ in range(role.desired))

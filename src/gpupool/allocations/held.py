@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.gangs import shape_of
+from gpupool.allocations.gangs import least_members, shape_of
 from gpupool.allocations.tables import allocations, claims, gangs, jobs, seats
 from gpupool.fleet.tables import devices
 from gpupool.model.allocation import Seat
@@ -30,8 +30,10 @@ _HELD = (
         jobs.c.stop_requested,
         jobs.c.leaving_for,
         jobs.c.saved_ns,
+        jobs.c.gang_role,
         tenants.c.name.label("tenant"),
         gangs.c.public_id.label("gang"),
+        gangs.c.spec,
         allocations.c.id.label("allocation"),
         allocations.c.granted_ns,
         allocations.c.numa,
@@ -78,6 +80,9 @@ class Held:
     leaving_for: str = ""
     saved_ns: int | None = None
     numa: tuple[NumaPart, ...] = ()
+    role: str = ""
+    least: int | None = None
+    """So many members of its role its gang needs."""
 
     def running(self, index: Mapping[str, int], seconds: int | None) -> Running | None:
         """As the snapshot has it; None while one of its cards is not there. `seconds`: how long it is said to run."""
@@ -98,10 +103,13 @@ class Held:
             preemptible=self.preemptible and not self.leaving,
             gang=self.gang,
             reservation=self.reservation,
-            leaving_for=self.leaving_for,
+            # who leaves for nobody frees its seats for everybody: nobody else has to leave for them
+            leaving_for=self.leaving_for or (self.job if self.leaving else ""),
             numa=self.numa,
             places=tuple(seat.partition for seat in self.seats if seat.partition is not None),
             guessed=self.max_seconds is None and seconds is not None,
+            role=self.role,
+            least=self.least,
         )
 
 
@@ -133,6 +141,8 @@ def held_of(row: Any, shape: Shape, taken: tuple[Seat, ...], granted_ns: int, nu
         row.leaving_for or "",
         row.saved_ns,
         numa,
+        row.gang_role or "",
+        least_members(row.spec)[row.gang_role] if row.gang_role else None,
     )
 
 

@@ -44,9 +44,11 @@ _PENDING = (
         jobs.c.stop_requested,
         jobs.c.leaving_for,
         jobs.c.saved_ns,
+        jobs.c.gang_role,
         claims,
         tenants.c.name.label("tenant"),
         gangs.c.public_id.label("gang"),
+        gangs.c.spec,
     )
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays.ending import count_ended
+from gpupool.allocations.gangs import least_members
 from gpupool.allocations.tables import IS_LIVE, allocations, gangs, jobs, launches
 from gpupool.fleet.tables import nodes
 from gpupool.model.allocation import AllocationState
@@ -41,11 +42,12 @@ STOP_REASONS = {
     "recovered": "its card or node is not well",
     "moved": "moved to other cards",
     "regrouped": "another member of its gang has to wait again",
+    "shrunk": "preempted; its gang goes on without it",
 }
-SENT_BACK = frozenset({"preempted", "recovered", "regrouped", "moved"})
+SENT_BACK = frozenset({"preempted", "recovered", "regrouped", "moved", "shrunk"})
 """Reasons for a stop after which the job waits again."""
 _SENT_BACK_WHOLE = SENT_BACK - {"moved"}
-"""Those that are asked of all members of a gang at once."""
+"""Those that are asked of all members of a gang at once, or of one that the others can do without."""
 LOST_TIMES = 3
 """So often a job that asked for it starts again after it was lost: what kills its supervisor each time is its own."""
 PREEMPTION_GRACE_SECONDS = 30
@@ -177,25 +179,42 @@ def end_gang(write: Write, row: Row, state: JobState) -> Ends:
 
 
 def evict(write: Write, evictions: Iterable[Eviction], grace_s: int) -> dict[str, str]:
-    """Ask these jobs, and their gangs, to save their work and wait again; by job for whom it leaves.
+    """Ask these jobs, and gangs that cannot do without them, to save their work and wait again; for whom each leaves.
 
     One that has ended or was asked to end meanwhile is left out. Idempotent.
     """
     wanted = {one.job: one for one in evictions}
     if not wanted:
         return {}
-    query = sa.select(jobs.c.id, jobs.c.public_id).where(
+    query = sa.select(jobs.c.id, jobs.c.public_id, jobs.c.gang_id).where(
         jobs.c.public_id.in_(wanted), jobs.c.state.in_((JobState.STARTING, JobState.RUNNING))
     )
-    ids = {row.id: row.public_id for row in write.execute(query)}
+    ids = {row.id: row for row in write.execute(query)}
+    gone_on = {gang for gang in {row.gang_id for row in ids.values()} if gang and _goes_on(write, gang, list(ids))}
     leaving = dict[str, str]()
-    for job_id, job in ids.items():
-        one = wanted[job]
-        asked = stop_working(write, whole_gangs(write, [job_id]), "preempted", grace_s)
+    for job_id, row in ids.items():
+        one = wanted[row.public_id]
+        if row.gang_id in gone_on:
+            asked = stop_working(write, [job_id], "shrunk", grace_s)
+        else:
+            asked = stop_working(write, whole_gangs(write, [job_id]), "preempted", grace_s)
         write.execute(jobs.update().where(jobs.c.public_id.in_(asked)).values(leaving_for=one.beneficiary))
         leaving |= dict.fromkeys(asked, one.beneficiary)
         told("job.preempted", write, asked, {"for": one.beneficiary, "lost_seconds": one.lost_seconds, "why": one.why})
     return leaving
+
+
+def _goes_on(write: Write, gang: int, without: Collection[int]) -> bool:
+    """Whether as many members of each role as the gang needs work on without these."""
+    spec = write.execute(sa.select(gangs.c.spec).where(gangs.c.id == gang)).scalar_one()
+    stay = (
+        sa.select(jobs.c.gang_role, sa.func.count().label("members"))
+        .where(jobs.c.gang_id == gang, jobs.c.id.not_in(without), jobs.c.stop_requested.is_(None))
+        .where(jobs.c.state.in_((JobState.STARTING, JobState.RUNNING)))
+        .group_by(jobs.c.gang_role)
+    )
+    counts = {row.gang_role: row.members for row in write.execute(stay)}
+    return bool(counts) and all(counts.get(role, 0) >= least for role, least in least_members(spec).items())
 
 
 def send_elsewhere(write: Write, names: Collection[str]) -> list[str]:

@@ -15,17 +15,23 @@ _FIELDS = {
     "GPUPOOL_PREEMPT_PER_HOUR": "per_hour",
 }
 OFF = "GPUPOOL_PREEMPT"
+_SWITCHES = {OFF: "enabled", "GPUPOOL_PREEMPT_FAIR": "fair"}
 
 
 def rules_from(environ: Mapping[str, str]) -> PreemptionRules:
-    """Whole seconds, and a number of jobs an hour; `GPUPOOL_PREEMPT=off` preempts nobody. Raises BadOption."""
+    """Whole seconds, and a number of jobs an hour; `GPUPOOL_PREEMPT=off` preempts nobody, `GPUPOOL_PREEMPT_FAIR=off`
+    nobody for a fair share. Raises BadOption."""
     given: dict[str, Any] = {
         field: whole_number(name, environ[name]) for name, field in _FIELDS.items() if environ.get(name)
     }
-    switch = environ.get(OFF) or "on"
-    if switch not in ("on", "off"):
-        raise BadOption(f"{OFF}={switch!r} is not known", hint="on or off")
-    return replace(GENTLE, enabled=switch == "on", **given)
+    switches: dict[str, Any] = {field: _is_on(name, environ.get(name) or "on") for name, field in _SWITCHES.items()}
+    return replace(GENTLE, **switches, **given)
+
+
+def _is_on(name: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise BadOption(f"{name}={text!r} is not known", hint="on or off")
+    return text == "on"
 
 
 def whole_number(name: str, text: str) -> int:

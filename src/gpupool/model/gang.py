@@ -7,8 +7,9 @@ find each other the agent's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpupool.model.claim import ANYWHERE, Shape, Within
 
@@ -59,7 +60,12 @@ class Gang:
     def minimum(self) -> int:
         return sum(role.minimum for role in self.root.roles())
 
-    def role_of(self) -> dict[str, Role]:
+    def role_of(self) -> Mapping[str, Role]:
         """By member."""
+        return self._roles
+
+    @cached_property
+    def _roles(self) -> Mapping[str, Role]:
+        # Asked for each member that is placed: a gang of 10,000 would be walked 10,000 times.
         ordered = iter(self.members)
         return {next(ordered): role for role in self.root.roles() for _ in range(role.desired)}

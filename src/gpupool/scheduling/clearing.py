@@ -187,8 +187,8 @@ class Clearing:
         ]
         table = np.array(seats, dtype=np.int64).reshape(-1, 4)
         self._rows, self._milli, self._size, self._of = table.T
-        self._costs = np.array([victim.cost for victim in self._candidates], dtype=np.int64)
-        self._jobs = np.array([len(victim.jobs) for victim in self._candidates], dtype=np.int64)
+        self._costs = np.array([victim.price for victim in self._candidates], dtype=np.int64)
+        self._jobs = np.array([victim.count for victim in self._candidates], dtype=np.int64)
         self._prices = self._costs * _EVICTION + self._jobs
 
     def _in(self) -> Bools:

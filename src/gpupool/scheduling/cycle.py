@@ -20,7 +20,7 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import NOT_OWED, Standing
 from gpupool.scheduling.floors import Floors
-from gpupool.scheduling.gang import Missing, Muster, least_amount, missing
+from gpupool.scheduling.gang import Missing, Muster, least_amount, missing, next_member
 from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.promises import Promised, promised_claims
 from gpupool.scheduling.roster import Roster
@@ -203,9 +203,11 @@ class Run:
         return found
 
     def least(self, waiting: Waiting) -> Amount:
-        """The least that the class's next claim, or the gang, will hold."""
+        """The least that the class's next claim, or the gang, will hold; of a gang that runs, its next member."""
         gang = self.gangs.get(waiting.gang.id) if waiting.gang else None
-        return self.work.least(waiting.shape) if gang is None else least_amount(self.work, gang)
+        if gang is None:
+            return self.work.least(waiting.shape)
+        return least_amount(self.work, gang) if gang.needed else next_member(self.work, gang)
 
     def borrows(self, waiting: Waiting) -> bool:
         """Whether the next claim would go over what its tenant is guaranteed."""
@@ -241,12 +243,26 @@ class Run:
         sort = waiting.tenant, waiting.seconds, waiting.reservation, asked.sort
         if sort in self._vain:
             return []
-        found = Muster(self.work, waiting.tenant, asked).gather() or self._as_promised(waiting, asked)
+        found = self._muster(waiting, asked)
         if found:
             self.gangs[asked.gang.id] = asked.after(found)
         else:
             self._vain.add(sort)
         return found
+
+    def _muster(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
+        muster = Muster(self.work, waiting.tenant, asked)
+        if not self._others_are_owed(waiting):
+            return muster.gather() or self._as_promised(waiting, asked)
+        # What was left for others is not for members that the gang can do without: those come in the next plan.
+        if not asked.needed:
+            return []
+        return muster.gather_least() or self._as_promised(waiting, asked)
+
+    def _others_are_owed(self, waiting: Waiting) -> bool:
+        """Whether seats were left for others that have none yet."""
+        assert waiting.gang is not None
+        return any(claim != waiting.gang.id and claim in self.work.waits for claim in self._owed)
 
     def _as_promised(self, waiting: Waiting, asked: Missing) -> list[tuple[str, Seated]]:
         """The seats that were kept for the gang, where looking everywhere did not find as many."""

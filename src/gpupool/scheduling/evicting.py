@@ -7,6 +7,7 @@ turn (`owed`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -16,11 +17,21 @@ import numpy as np
 from gpupool.model.claim import Reason, Rejection
 from gpupool.model.quota import Amount
 from gpupool.scheduling import wording
+from gpupool.scheduling.fair_share import Dues, dues
 from gpupool.scheduling.feasible import FITS
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
 from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Running, Start, Waiting
-from gpupool.scheduling.victims import SECOND, Budgets, PreemptionRules, Victim, of_lower_priority, together
+from gpupool.scheduling.victims import (
+    HIGHEST,
+    SECOND,
+    Budgets,
+    PreemptionRules,
+    Victim,
+    of_lower_priority,
+    together,
+    without,
+)
 from gpupool.scheduling.work import Work
 
 MOST_IN_VAIN = 16
@@ -48,7 +59,10 @@ class Evicting:
         """Which cards were promised when it was last looked who does not sit there, and who that is."""
         self._lower: dict[int, list[Victim]] = {}
         """Of those, who may leave for a priority."""
+        self._dues: Dues | None = None
         self._vain: set[Hashable] = set()
+        self._vain_in_quota: set[Hashable] = set()
+        """Sorts that lack quota and find nobody; they hold back nobody else."""
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
@@ -56,13 +70,9 @@ class Evicting:
             return False
         claimant, vain = Claimant(waiting, job, asked), self._sort(waiting, asked)
         comes = self._work.roster.awaits(job)
+        if (full := self._full(waiting, asked)) is not None:
+            return self._make_quota(claimant, full)
         if not comes and (vain in self._vain or len(self._vain) >= MOST_IN_VAIN):
-            return False
-        if not self._covered(waiting, asked):
-            if self.rules.reclaims and (back := self._preemptor.take_back(claimant, self._back(waiting, asked))):
-                self._note(claimant, back)
-                return True
-            self._vain.add(vain)
             return False
         for candidates in self._rounds(waiting, asked):
             worth = comes or self._budgets.could_free(candidates, self._short(waiting, asked))
@@ -70,6 +80,22 @@ class Evicting:
                 self._note(claimant, found)
                 return True
         self._vain.add(vain)
+        return False
+
+    def _make_quota(self, claimant: Claimant, full: frozenset[str]) -> bool:
+        """The same for one that finds no room in a quota: what these tenants hold there has to become less."""
+        waiting, asked = claimant.waiting, claimant.asked
+        vain = self._sort(waiting, asked)
+        if vain in self._vain or vain in self._vain_in_quota:
+            return False
+        inside = not self._work.quotas.borrows(waiting.tenant, waiting.shape, self._least(waiting, asked))
+        back = self._back(waiting, asked) if inside and self.rules.reclaims else []
+        below = [one for one in self._below(waiting, asked) if one.tenant in full]
+        for candidates in (back, sorted(below, key=lambda victim: victim.key)):
+            if candidates and (found := self._preemptor.take_back(claimant, candidates)):
+                self._note(claimant, found)
+                return True
+        (self._vain if back else self._vain_in_quota).add(vain)
         return False
 
     def _found(self, claimant: Claimant, candidates: Sequence[Victim]) -> Preemption | None:
@@ -98,18 +124,16 @@ class Evicting:
         return told
 
     def _may(self, waiting: Waiting, asked: Missing | None) -> bool:
-        """A tenant's own maximum is no reason to evict, and nobody leaves for members beyond a gang's minimum.
+        """Nobody leaves for members beyond a gang's minimum."""
+        return asked is None or bool(asked.needed)
 
-        A cohort's is one, for a claim inside what its tenant is guaranteed: others in the cohort have borrowed it.
+    def _full(self, waiting: Waiting, asked: Missing | None) -> frozenset[str] | None:
+        """The tenants whose quota, or whose cohort's, has no room for it; None where it is cards alone that it lacks.
+
+        A tenant at its own maximum makes room with its own work of lower priority; at a cohort's, with that of its
+        siblings, and inside its guarantee with what they borrowed.
         """
-        if asked is not None and not asked.needed:
-            return False
-        least = self._least(waiting, asked)
-        return self._covered(waiting, asked) or not self._work.quotas.borrows(waiting.tenant, waiting.shape, least)
-
-    def _covered(self, waiting: Waiting, asked: Missing | None) -> bool:
-        """Whether it is cards alone that it lacks."""
-        return not self._work.quotas.lacking(waiting.tenant, waiting.shape, self._least(waiting, asked))
+        return self._work.quotas.full(waiting.tenant, waiting.shape, self._least(waiting, asked))
 
     def _short(self, waiting: Waiting, asked: Missing | None) -> int:
         """The compute that has to come back at least, in thousandths of a card."""
@@ -122,7 +146,16 @@ class Evicting:
         return self._work.least(waiting.shape) if asked is None else least_amount(self._work, asked)
 
     def _rounds(self, waiting: Waiting, asked: Missing | None) -> Iterator[Sequence[Victim]]:
-        """Who may leave for it: those of lower priority; then also borrowers, twice as many each time.
+        """Who may leave for it: those of lower priority; then also borrowers, twice as many each time."""
+        lower = self._below(waiting, asked)
+        yield lower
+        for more in (self._back, self._overdrawn):
+            found = more(waiting, asked)
+            for count in _doubled(len(found)):
+                yield list({id(victim): victim for victim in (*lower, *found[:count])}.values())
+
+    def _below(self, waiting: Waiting, asked: Missing | None) -> Sequence[Victim]:
+        """Who may leave for its priority.
 
         A claim that borrows evicts none that is inside what its tenant is guaranteed: it would be taken back at once.
         Where one node guarantees both what they hold, the seats only change hands.
@@ -137,19 +170,34 @@ class Evicting:
             borrowed = quotas.borrowed(running)
             beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
             lower = [one for one in lower if one.tenant in beside or all(job.job in borrowed for job in one.jobs)]
-        yield lower
-        if not (quotas.tree.resources and self.rules.reclaims):
-            return
-        back = self._back(waiting, asked)
-        for count in _doubled(len(back)):
-            yield list({id(victim): victim for victim in (*lower, *back[:count])}.values())
+        return lower
 
     def _back(self, waiting: Waiting, asked: Missing | None) -> list[Victim]:
         """Who runs on quota that the claimant's tenant may take back, in order."""
+        if not (self._work.quotas.tree.resources and self.rules.reclaims):
+            return []
         quotas, running = self._work.quotas, self._work.snapshot.running
         lots = quotas.reclaimable(waiting.tenant, waiting.shape, self._least(waiting, asked), running)
         by_job = _by_job(self._all())
         return [by_job[lot.jobs[0].job] for lot in lots if lot.jobs[0].job in by_job]
+
+    def _overdrawn(self, waiting: Waiting, asked: Missing | None) -> list[Victim]:
+        """Who runs beyond what its tenant is due, for a claim within its own tenant's that may be taken back itself."""
+        if not (self.rules.fair and self.rules.reclaims and waiting.preemptible):
+            return []
+        past_start = {job.job: one for one in self._past_start() for job in one.jobs}
+        if not any(one.tenant != waiting.tenant for one in past_start.values()):
+            return []
+        if self._dues is None:
+            self._dues = dues(self._work.quotas.tree, wanted(self._work))
+        quotas, running = self._work.quotas, self._work.snapshot.running
+        least = self._least(waiting, asked)
+        found = quotas.overdrawn(waiting.tenant, waiting.shape, least, running, self._dues, waiting.priority)
+        return [past_start[lot.jobs[0].job] for lot in found if lot.jobs[0].job in past_start]
+
+    def _past_start(self) -> list[Victim]:
+        """Who may be interrupted at all, and is past its protected start."""
+        return of_lower_priority(self._all(), HIGHEST, self.rules, self._now_ns)
 
     def _all(self) -> list[Victim]:
         """Everybody who is not told to leave, and does not sit where somebody is promised a seat."""
@@ -169,16 +217,20 @@ class Evicting:
         return waiting.priority, waiting.tenant, what
 
     def _note(self, claimant: Claimant, found: Preemption) -> None:
-        gone = set(map(id, found.victims))
-        self._victims = [victim for victim in self._victims or () if id(victim) not in gone]
+        waiting, asked = claimant.waiting, claimant.asked
+        quotas, least = self._work.quotas, self._least(waiting, asked)
+        guaranteed = bool(quotas.tree.resources) and not quotas.borrows(waiting.tenant, waiting.shape, least)
+        self._victims = without(self._victims or (), found.victims)
         self._may_leave = None
         self._budgets.use(found.victims)
-        self.evictions += evictions(found, claimant)
-        self._work.hold(found.seats)
+        self.evictions += evictions(found, claimant, guaranteed=guaranteed)
+        leaving = [job for victim in found.victims for job in victim.jobs]
+        leaving += self._work.roster.leaving_for(claimant.job)
+        self._work.trade(waiting.tenant, found.seats, leaving)
         rows, sizes = (tuple(n for seated in found.seats for n in column(seated).tolist()) for column in _SEATS)
         milli = tuple(seated.shape.held_milli for seated in found.seats for _ in seated.rows)
         start = Start(self._gone_by(claimant), rows, True, milli, sizes, claim=claimant.job)
-        self.starts.setdefault(claimant.waiting.key, start)
+        self.starts.setdefault(waiting.key, start)
 
     def _gone_by(self, claimant: Claimant) -> int:
         """When the last of those who leave for it has left, told now or before.
@@ -195,6 +247,18 @@ class Evicting:
             latest = promised.at_ns
         ends = [latest if job.ends_ns is None else min(latest, job.ends_ns) for job in before]
         return max(self._now_ns + SECOND, *ends)
+
+
+def wanted(work: Work) -> dict[str, Amount]:
+    """By tenant, what it holds and waits for."""
+    found = {name: view.held for name, view in work.snapshot.tenants.items()}
+    for one in work.snapshot.waiting:
+        roles = one.gang.role_of() if one.gang else {}
+        shapes = Counter(roles[job].shape for job in one.heads) if roles else {one.shape: one.count}
+        for shape, count in shapes.items():
+            least = work.least(shape)
+            found[one.tenant] += Amount(least.gpu_milli * count, least.memory_bytes * count)
+    return found
 
 
 def _by_job(victims: Iterable[Victim]) -> Mapping[str, Victim]:

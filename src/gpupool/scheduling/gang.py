@@ -96,6 +96,12 @@ def least_amount(work: Work, asked: Missing) -> Amount:
     return GangAmount.of(found)
 
 
+def next_member(work: Work, asked: Missing) -> Amount:
+    """The least that one more member will hold."""
+    each = (work.least(asked.roles[path].shape) for path, jobs in asked.waiting.items() if jobs)
+    return min(each, key=lambda amount: (amount.gpu_milli, amount.memory_bytes), default=Amount())
+
+
 class Seats(Protocol):
     """Where a gang takes its seats: the working copy, or one on which room is made first."""
 

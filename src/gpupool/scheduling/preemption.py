@@ -18,7 +18,7 @@ from gpupool.scheduling.clearing import Clearing
 from gpupool.scheduling.domains import Need, at_level, depth_of
 from gpupool.scheduling.gang import Missing, Muster
 from gpupool.scheduling.snapshot import Bools, Eviction, Waiting
-from gpupool.scheduling.victims import Budgets, Victim
+from gpupool.scheduling.victims import Budgets, Victim, whole
 from gpupool.scheduling.work import Seated, Work
 
 TRIED_DOMAINS = 8
@@ -59,8 +59,7 @@ class Preemptor:
             self._work.release(self._work.coming(claimant.job))
             if seats := self._proven(claimant, ()):
                 return Preemption((), seats)
-            victims = self._cheapest(claimant, candidates)
-            victims = self._needed(claimant, victims)
+            victims = self._needed(claimant, whole(self._cheapest(claimant, candidates)))
             seats = self._proven(claimant, victims) if victims else ()
             return Preemption(tuple(victims), seats) if seats else None
         finally:
@@ -71,10 +70,13 @@ class Preemptor:
         mark = self._work.mark()
         try:
             self._work.release(self._work.coming(claimant.job))
-            enough = bisect_left(range(len(back) + 1), True, key=lambda n: bool(self._proven(claimant, back[:n])))
-            if enough > len(back) or not self._budgets.allow(back[:enough]):
+            enough = bisect_left(
+                range(len(back) + 1), True, key=lambda n: bool(self._proven(claimant, whole(back[:n])))
+            )
+            first = whole(back[:enough])
+            if enough > len(back) or not self._budgets.allow(first):
                 return None
-            victims = self._needed(claimant, list(back[:enough]))
+            victims = self._needed(claimant, first)
             return Preemption(tuple(victims), self._proven(claimant, victims))
         finally:
             self._work.rollback(mark)
@@ -106,8 +108,8 @@ class Preemptor:
     def _needed(self, claimant: Claimant, victims: list[Victim]) -> list[Victim]:
         """Without those whose leaving the claimant can do without, the dearest looked at first."""
         for victim in sorted(victims, key=lambda one: one.key, reverse=True)[:PRUNED] if len(victims) > 1 else ():
-            fewer = [other for other in victims if other is not victim]
-            if self._proven(claimant, fewer):
+            fewer = _without(victims, victim)
+            if len(fewer) < len(victims) and self._proven(claimant, fewer):
                 victims = fewer
         return victims
 
@@ -122,6 +124,11 @@ class Preemptor:
             self._work.rollback(mark)
 
 
+def _without(victims: Sequence[Victim], victim: Victim) -> list[Victim]:
+    """The others, with those that leave because of them."""
+    return whole(other for other in victims if other is not victim)
+
+
 def _seats(where: Work | Clearing, claimant: Claimant, inside: Bools | None = None) -> tuple[Seated, ...]:
     waiting = claimant.waiting
     if claimant.asked is not None:
@@ -134,13 +141,15 @@ def _price(victims: Sequence[Victim]) -> tuple[int, int]:
     return sum(victim.cost for victim in victims), sum(len(victim.jobs) for victim in victims)
 
 
-def evictions(found: Preemption, claimant: Claimant) -> list[Eviction]:
-    """What the plan says of each job that leaves."""
+def evictions(found: Preemption, claimant: Claimant, *, guaranteed: bool) -> list[Eviction]:
+    """What the plan says of each job that leaves; `guaranteed`: the claimant is inside its tenant's nominal part."""
     tenant, priority = claimant.waiting.tenant, claimant.waiting.priority
     lower = f"gives way to {claimant.job}, of priority {priority}; it has priority"
     back = f"gives way to {claimant.job}: tenant {tenant} takes back what it is guaranteed, which this job had borrowed"
+    fair = f"gives way to {claimant.job}: tenant {tenant} holds less than its fair share, and this job's tenant more"
+    taken = back if guaranteed else fair
     return [
-        Eviction(job.job, claimant.job, lost, f"{lower} {job.priority}" if victim.yields_to(priority) else back)
+        Eviction(job.job, claimant.job, lost, f"{lower} {job.priority}" if victim.yields_to(priority) else taken)
         for victim in found.victims
         for job, lost in zip(victim.jobs, victim.lost_seconds, strict=True)
     ]

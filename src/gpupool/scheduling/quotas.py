@@ -21,11 +21,13 @@ from gpupool.model.quota import GPU, MEMORY, Amount, Resource
 from gpupool.scheduling import wording, wording_reach
 from gpupool.scheduling.cells import CellQuotas
 from gpupool.scheduling.columns import Taken
+from gpupool.scheduling.fair_share import Dues, overdrawn
 from gpupool.scheduling.fairness import UNLIMITED, Budget, Standing, room, smallest, standing, tightest
 from gpupool.scheduling.feasible import Kind, kinds_of
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.model_options import helps, inside, own_models, ways
 from gpupool.scheduling.pool_size import PoolSize, pool_size
+from gpupool.scheduling.quota_change import Change
 from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quota_tree import Exhausted, Tree
 from gpupool.scheduling.reclaim import Lot, borrowed, lots, reclaimable, used, used_by
@@ -179,6 +181,22 @@ class Quotas:
                 return found.node.title if found.node.parent or (tree.firm is None and found.kept) else ""
         return ""
 
+    def full(self, tenant: str, shape: Shape, least: Amount) -> frozenset[str] | None:
+        """The tenants below the lowest node whose quota has no room for the claim; None where it is cards that lack.
+
+        Nobody, where it is not use that fills the quota, but what is kept for others.
+        """
+        for tree in self._asked():
+            found = tree.exhausted(tenant, tree.ask(shape, least)) or self._no_model(tenant, shape, tree)
+            if found is None:
+                continue
+            if not (found.node.parent or (tree.firm is None and found.kept)):
+                return None
+            number = found.node.number
+            below = (name for name, leaf in tree.leaves.items() if any(node.number == number for node in leaf.path()))
+            return frozenset() if tree.firm is None else frozenset(below)
+        return None
+
     def _asked(self) -> list[Tree]:
         """Everything in which the claim that is asked for has to find room."""
         return [side for tree in (self.tree, *self.met()) for side in self._sides(tree)]
@@ -197,6 +215,12 @@ class Quotas:
             if helping := tuple(lot for lot in found if helps(self.tree, way, lot.use)):
                 return helping
         return ()
+
+    def overdrawn(
+        self, tenant: str, shape: Shape, least: Amount, running: Iterable[Running], due: Dues, priority: int
+    ) -> tuple[Lot, ...]:
+        """What others hold beyond their due that a claim within its tenant's may have, in order."""
+        return overdrawn(self.tree, tenant, self.tree.ask(shape, least), running, self.cards, due, priority)
 
     def borrowed(self, running: Iterable[Running]) -> frozenset[str]:
         """The jobs among these that run on borrowed quota."""
@@ -271,6 +295,18 @@ class Quotas:
     @cached_property
     def _kinds(self) -> tuple[Kind, ...]:
         return kinds_of(self.cards)
+
+    def trade(self, tenant: str, rows: Ints, milli: int, sizes: Ints) -> list[Change]:
+        """As `take`, in the quotas of now alone, and to be undone by itself."""
+        use = self._use_of_seats(rows, milli, int(np.sum(sizes)))
+        return [Change.made(self.tree, tenant, use, 1, firm=self.firm)]
+
+    def trade_in(self, job: Running) -> list[Change]:
+        """As `release`, in the same way."""
+        if job.tenant not in self.tree.leaves:
+            return []
+        use = used(job, self.tree, self.cards)
+        return [Change.made(self.tree, job.tenant, use, -1, firm=not job.preemptible)]
 
     def release(self, job: Running) -> None:
         """As if the job had ended."""

@@ -11,7 +11,7 @@ preempted runs to its end: a command that was not meant to be run twice never is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpupool.model.quota import Resource
@@ -20,14 +20,17 @@ from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.quota_node import Node, Use
 from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import Cards, Running
+from gpupool.scheduling.units import units
 
 
 @dataclass(frozen=True)
 class Lot:
-    """What is taken back together: one job, or all running jobs of a gang."""
+    """What is taken back together: one job, a gang, or a member that its gang goes on without."""
 
     jobs: tuple[Running, ...]
     use: Use
+    core: str = ""
+    """Of such a member, the gang."""
 
     @property
     def tenant(self) -> str:
@@ -53,10 +56,18 @@ def reclaimable(tree: Tree, tenant: str, use: Use, running: Iterable[Running], c
     if tree.borrows(tenant, use):
         return ()
     mine = set(map(id, tree.leaves[tenant].path()))
-    owing = {name: found for name, found in borrowed(tree, running, cards).items() if name != tenant}
-    left = {name: _order([lot for lot in found if lot.preemptible]) for name, found in owing.items()}
+    owing = (lot for name, found in borrowed(tree, running, cards).items() if name != tenant for lot in found)
+    return in_turn(tree, [lot for lot in owing if lot.preemptible], lambda leaf: _over(leaf, mine))
+
+
+def in_turn(tree: Tree, found: Iterable[Lot], over: Callable[[Node], bool]) -> tuple[Lot, ...]:
+    """The lots in the order to take them, each as long as its tenant is `over`; the rest is left out."""
+    left: dict[str, list[Lot]] = defaultdict(list)
+    for lot in found:
+        left[lot.tenant].append(lot)
+    left = {name: _order(each) for name, each in left.items()}
     taken, before = list[Lot](), tree.mark()
-    while name := _next(tree, left, mine):
+    while name := _next(tree, left, over):
         lot = left[name].pop()
         tree.give(name, lot.use)
         taken.append(lot)
@@ -66,11 +77,13 @@ def reclaimable(tree: Tree, tenant: str, use: Use, running: Iterable[Running], c
 
 def lots(running: Iterable[Running], tree: Tree, cards: Cards) -> list[Lot]:
     """Running jobs as they would be given back; jobs of tenants that the tree does not know are left out."""
-    together: dict[str, list[Running]] = defaultdict(list)
-    for job in running:
-        if job.tenant in tree.leaves:
-            together[f"gang {job.gang}" if job.gang else f"job {job.job}"].append(job)
-    return [Lot(tuple(jobs), _sum(used(job, tree, cards) for job in jobs)) for jobs in together.values()]
+    found = list[Lot]()
+    spare = set[str]()
+    for unit in units(job for job in running if job.tenant in tree.leaves):
+        spare |= {job.job for job in unit.spare}
+        core = unit.jobs[0].gang if unit.jobs[0].job in spare else ""
+        found.append(Lot(unit.jobs, _sum(used(job, tree, cards) for job in unit.jobs), core))
+    return found
 
 
 def used(job: Running, tree: Tree, cards: Cards) -> dict[Resource, int]:
@@ -99,32 +112,36 @@ def _sum(uses: Iterable[Use]) -> Use:
 def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
     """By tenant, the lots that are not inside what is guaranteed, each of which is inside if it still fits.
 
-    Those that may not be preempted come first, of equals the oldest.
+    Those that may not be preempted come first, of equals the oldest. One that is partly inside a tenant's own nominal
+    part uses that up: younger ones give back before it.
     """
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
     beyond: dict[str, list[Lot]] = defaultdict(list)
+    gangs = set[str]()
     for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, lot.age)):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
-        if all(inside[(id(node), r)] + amount <= max(0, tree.cap(node, r)) for node, r, amount in parts if amount):
-            for node, r, amount in parts:
-                inside[(id(node), r)] += amount
-        else:
+        fits = all(inside[(id(node), r)] + amount <= max(0, tree.cap(node, r)) for node, r, amount in parts if amount)
+        kept = fits and lot.core not in gangs
+        if not kept:
             beyond[lot.tenant].append(lot)
+            gangs |= {job.gang for job in lot.jobs if job.gang and not lot.core}
+        for node, r, amount in parts:
+            inside[(id(node), r)] += amount if kept or node.tenant else 0
     return beyond
 
 
 def _order(found: list[Lot]) -> list[Lot]:
-    """The one to take first comes last: lowest priority, then youngest."""
-    return sorted(found, key=lambda lot: (-max(job.priority for job in lot.jobs), lot.age))
+    """The one to take first comes last: lowest priority, then a member that its gang goes on without, then youngest."""
+    return sorted(found, key=lambda lot: (-max(job.priority for job in lot.jobs), bool(lot.core), lot.age))
 
 
-def _next(tree: Tree, left: Mapping[str, list[Lot]], mine: set[int]) -> str | None:
+def _next(tree: Tree, left: Mapping[str, list[Lot]], over: Callable[[Node], bool]) -> str | None:
     """The borrower that is most over its fair share, of those that still have something to give back."""
 
     def key(name: str) -> tuple[Standing, tuple[int, str]]:
         return standing(tree, name), left[name][-1].age
 
-    able = [name for name, rest in left.items() if rest and _over(tree.leaves[name], mine)]
+    able = [name for name, rest in left.items() if rest and over(tree.leaves[name])]
     return max(able, key=key, default=None)
 
 

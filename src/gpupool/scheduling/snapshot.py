@@ -225,6 +225,10 @@ class Running:
     """What it has of its node's NUMA nodes."""
     guessed: bool = False
     """`ends_ns` is what the past says: no limit ends it then."""
+    role: str = ""
+    """In its gang."""
+    least: int | None = None
+    """So many members of its role have to run for the gang to go on; None: none may leave alone."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,16 @@ that it holds. Pure facts about running jobs; whom it would help is looked for e
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpupool.scheduling.snapshot import Running
+from gpupool.scheduling.units import units
 
 SECOND = 10**9
+HIGHEST = 1 << 31
+"""Above every priority."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class PreemptionRules:
     enabled: bool = True
     reclaims: bool = True
     """Whether borrowed quota is taken back by evicting who runs on it; else its owner waits for their ends."""
+    fair: bool = True
+    """Whether what is held beyond a tenant's due is taken back too, for claims within theirs (`fair_share`)."""
     grace_s: int = 60
     per_hour: int | None = 60
     """Of one tenant's jobs; None is no limit."""
@@ -42,11 +47,13 @@ GENTLE = PreemptionRules()
 
 @dataclass(frozen=True)
 class Victim:
-    """Jobs that are evicted together: one, or all of a gang that run."""
+    """Jobs that are evicted together: one, or all of a gang that run, or those that it cannot do without."""
 
     jobs: tuple[Running, ...]
     lost_seconds: tuple[int, ...]
     """By job."""
+    spare: tuple[Victim, ...] = ()
+    """Members of the gang that may leave before it, and leave with it."""
 
     @property
     def tenant(self) -> str:
@@ -71,9 +78,19 @@ class Victim:
         return sum(lost * sum(job.milli) for job, lost in each)
 
     @cached_property
+    def price(self) -> int:
+        """What is lost when it leaves, with those that leave with it."""
+        return self.cost + sum(one.cost for one in self.spare)
+
+    @cached_property
+    def count(self) -> int:
+        """Jobs that leave when it does."""
+        return len(self.jobs) + len(self.spare)
+
+    @cached_property
     def key(self) -> tuple[int, int, int, str]:
         """Cheapest first, then fewest jobs, then the one that started last."""
-        return self.cost, len(self.jobs), -max(job.started_ns for job in self.jobs), self.jobs[0].job
+        return self.price, self.count, -max(job.started_ns for job in self.jobs), self.jobs[0].job
 
     def yields_to(self, priority: int) -> bool:
         """Whether it may be evicted for that priority alone: all of its jobs are preemptible, and lower."""
@@ -82,13 +99,36 @@ class Victim:
 
 def together(running: Iterable[Running], now_ns: int) -> list[Victim]:
     """Every running job that is not told to leave already, with those that it would take along."""
-    units: dict[str, list[Running]] = defaultdict(list)
-    for job in running:
-        units[f"gang {job.gang}" if job.gang else f"job {job.job}"].append(job)
-    stay = [
-        sorted(jobs, key=lambda job: job.job) for jobs in units.values() if not any(job.leaving_for for job in jobs)
-    ]
-    return [Victim(tuple(jobs), tuple(lost_seconds(job, now_ns) for job in jobs)) for jobs in stay]
+    stay = (unit for unit in units(running) if not any(job.leaving_for for job in unit.jobs))
+    spare = dict[str, Victim]()
+    found = list[Victim]()
+    for unit in stay:
+        with_it = tuple(_victim((job,), now_ns) for job in unit.spare)
+        spare |= {one.jobs[0].job: one for one in with_it}
+        name = unit.jobs[0].job
+        found.append(spare[name] if name in spare else _victim(unit.jobs, now_ns, with_it))
+    return found
+
+
+def whole(victims: Iterable[Victim]) -> list[Victim]:
+    """These, each once, with those that leave because of them."""
+    return list({id(one): one for victim in victims for one in (victim, *victim.spare)}.values())
+
+
+def without(victims: Iterable[Victim], gone: Iterable[Victim]) -> list[Victim]:
+    """Those that are left, of which none takes one along that has gone."""
+    names = {job.job for one in gone for job in one.jobs}
+    left = [one for one in victims if one.jobs[0].job not in names]
+    return [replace(one, spare=_kept(one.spare, names)) if one.spare else one for one in left]
+
+
+def _kept(spare: Iterable[Victim], gone: Container[str]) -> tuple[Victim, ...]:
+    return tuple(one for one in spare if one.jobs[0].job not in gone)
+
+
+def _victim(jobs: Sequence[Running], now_ns: int, spare: tuple[Victim, ...] = ()) -> Victim:
+    ordered = tuple(sorted(jobs, key=lambda job: job.job))
+    return Victim(ordered, tuple(lost_seconds(job, now_ns) for job in ordered), spare)
 
 
 def lost_seconds(job: Running, now_ns: int) -> int:
@@ -101,8 +141,10 @@ def of_lower_priority(victims: Iterable[Victim], priority: int, rules: Preemptio
     return [
         victim
         for victim in victims
-        if victim.yields_to(priority)
-        and all(job.started_ns + rules.protected_s * SECOND <= now_ns for job in victim.jobs)
+        if all(
+            one.yields_to(priority) and all(job.started_ns + rules.protected_s * SECOND <= now_ns for job in one.jobs)
+            for one in (victim, *victim.spare)
+        )
     ]
 
 

@@ -23,6 +23,7 @@ from gpupool.scheduling.domains import depth_of, ladder
 from gpupool.scheduling.feasible import FITS, Fit, roomy_nodes
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.policy import Rater
+from gpupool.scheduling.quota_change import Change
 from gpupool.scheduling.quotas import Mark as QuotaMark
 from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.ranking import Ranking
@@ -63,6 +64,9 @@ class Work:
         self.quotas = Quotas(snapshot, board.free, board.size)
         self.levels = ladder(snapshot.cards)
         self._held: list[Seated] = []
+        self._traded: list[Change] = []
+        """What has changed hands in the quotas though nobody has left or sat down yet."""
+        self._gone: set[str] = set()
         self._kept: dict[str, Seated] = {}
         self._least: dict[Shape, Amount] = {}
         self.waits: set[str] = set()
@@ -177,6 +181,17 @@ class Work:
             self.board.hold(one.shape, one.node, one.rows, one.sizes, one.took)
             self._held.append(one)
 
+    def trade(self, tenant: str, seated: Iterable[Seated], leaving: Iterable[Running]) -> None:
+        """Hold these seats for the tenant, and count them as its own already, and not as theirs who leave for it."""
+        seats = list(seated)
+        self.hold(seats)
+        for one in seats:
+            self._traded += self.quotas.trade(tenant, one.rows, one.shape.held_milli, one.sizes)
+        for job in leaving:
+            if job.job not in self._gone:
+                self._gone.add(job.job)
+                self._traded += self.quotas.trade_in(job)
+
     def hold_for(self, kept: Kept) -> None:
         """Nobody but this job gets these seats."""
         rows = np.array(kept.rows, dtype=np.int64)
@@ -206,6 +221,10 @@ class Work:
         for one in self._held:
             self.board.lift(one.shape, one.node, one.rows, one.sizes, one.took)
         self._held.clear()
+        for change in reversed(self._traded):
+            change.undo(self.quotas.tree)
+        self._traded.clear()
+        self._gone.clear()
         self._kept.clear()
 
     def mark(self) -> Mark:

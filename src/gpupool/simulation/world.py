@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -159,6 +160,7 @@ class World:
             reservation=key.reservation,
             places=tuple(seat.partition for seat in placement.seats if seat.partition is not None),
             numa=placement.numa,
+            **_place_in_gang(job),
         )
         job.node, job.starts = self._node[placement.node], job.starts + 1
         self.running[job.id] = job
@@ -207,6 +209,14 @@ class World:
         """The memory of the fair share, kept as a pool keeps it."""
         rate = dominant_micro(self.tenants[tenant].held, len(self.cards), self._memory_bytes)
         self._usage.hold(tenant, rate, now_ns / NS)
+
+
+def _place_in_gang(job: Job) -> dict[str, Any]:
+    """The role, and how many of it the gang needs."""
+    if job.gang is None:
+        return {}
+    role = job.gang.role_of()[job.id]
+    return {"role": role.name, "least": role.minimum}
 
 
 def _as_waiting(key: ClassKey, queue: Mapping[str, Job]) -> Waiting:

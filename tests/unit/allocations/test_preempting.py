@@ -163,6 +163,40 @@ def test_a_gang_leaves_and_waits_as_a_whole(house: House) -> None:
     assert house.allocations.mirror.waiting_count() == 4
 
 
+def test_a_gang_gives_up_members_beyond_its_minimum_and_goes_on(house: House) -> None:
+    role = RoleIn(name="w", count=4, minimum=2)
+    house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[role]))
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    house.submit(1000, None, name="urgent", priority="high")
+    gone = stops(house)
+    assert list(gone.values()) == ["shrunk", "shrunk"]
+    for name in gone:
+        ended(house, name)
+        assert house.job(name).reason == "preempted; its gang goes on without it"
+    house.allocations.placer.run_once()
+    states = {name: house.job(name).state for name in (f"gang.{n}" for n in range(4))}
+    assert states == {name: "pending" if name in gone else "running" for name in states}
+    assert house.job("urgent").state == "starting"
+    house.report(next(one for one in house.work() if one.job_name == "urgent"), "ended", reason="exited", exit_code=0)
+    house.allocations.placer.run_once()
+    assert {house.job(name).state for name in gone} == {"starting"}, "they join when there is room again"
+
+
+def test_a_gang_that_gave_up_members_leaves_as_a_whole_when_those_it_needs_have_to(house: House) -> None:
+    role = RoleIn(name="w", count=4, minimum=2)
+    house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[role]))
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    house.submit(1000, None, name="urgent", priority="high")
+    gone = stops(house)
+    for name in gone:
+        ended(house, name)
+    house.allocations.placer.run_once()
+    house.submit(1000, None, name="more", priority="high")
+    assert stops(house) == {name: "preempted" for name in (f"gang.{n}" for n in range(4)) if name not in gone}
+
+
 def test_the_books_count_each_run_for_its_own_time(house: House) -> None:
     start(house, "low")
     start(house, "firm", preemptible=False)

@@ -17,9 +17,12 @@ def test_each_limit_can_be_set_and_all_of_it_switched_off() -> None:
     asked = {"GPUPOOL_PREEMPT_AFTER": "0", "GPUPOOL_PREEMPT_GRACE": "5", "GPUPOOL_PREEMPT_PER_HOUR": "3"}
     assert rules_from(asked) == PreemptionRules(grace_s=5, per_hour=3, protected_s=0)
     assert rules_from({"GPUPOOL_PREEMPT": "off"}).enabled is False
+    assert rules_from({"GPUPOOL_PREEMPT_FAIR": "off"}) == PreemptionRules(fair=False)
 
 
-@pytest.mark.parametrize("environ", [{"GPUPOOL_PREEMPT_AFTER": "5m"}, {"GPUPOOL_PREEMPT": "perhaps"}])
+@pytest.mark.parametrize(
+    "environ", [{"GPUPOOL_PREEMPT_AFTER": "5m"}, {"GPUPOOL_PREEMPT": "perhaps"}, {"GPUPOOL_PREEMPT_FAIR": "1"}]
+)
 def test_what_makes_no_sense_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(BadOption):
         rules_from(environ)

@@ -210,6 +210,75 @@ def test_a_full_quota_evicts_nobody() -> None:
     assert evicted(before) == []
 
 
+def test_a_tenant_at_its_own_maximum_makes_room_with_its_own_work_of_lower_priority() -> None:
+    pool = cards("3xH200")
+    jobs = (
+        running(pool, "mine", "node-1/0", want=whole(), since=NOW - 9 * HOUR, tenant="nlp"),
+        running(pool, "foreign", "node-1/1", want=whole(), since=NOW - HOUR),
+    )
+    views = {"nlp": tenant(1000, held=1000), "other": tenant(held=1000)}
+    before = replace(snapshot(busy(pool, *jobs)[0], URGENT, tenants=views), running=jobs)
+    assert evicted(before) == ["mine"]
+    assert evicted(replace(before, waiting=(replace(URGENT, priority=0),))) == []
+
+
+def test_a_cohort_at_its_maximum_makes_room_with_what_borrows_in_it() -> None:
+    jobs = one_each(cards("3xH200"), 2, 1)
+    views = {
+        "nlp": replace(tenant(0, None), cohort="lab"),
+        "other": replace(tenant(1000, None, held=2000), cohort="lab"),
+    }
+    lab = {"lab": Branch(None, tenant(2000).quota)}
+    before = replace(asked(jobs, URGENT), tenants=views, cohorts=lab)
+    assert evicted(before) == ["old-1"]
+
+
+def _elastic(pool: Cards, *ages: int, least: int = 1, **more: object) -> tuple[Running, ...]:
+    """A gang that needs `least` members, one per card from the first on, so many hours old each."""
+    return tuple(
+        running(
+            pool, f"g-{n}", pool.uuids[n], want=whole(), since=NOW - age * HOUR, gang="g", role="w", least=least, **more
+        )  # type: ignore[arg-type]
+        for n, age in enumerate(ages)
+    )
+
+
+def test_a_gang_gives_up_members_beyond_its_minimum_those_that_started_last_first() -> None:
+    pool = cards("4xH200")
+    before = busy(pool, *_elastic(pool, 5, 2, 4, 3, least=2))
+    assert evicted(asked(before, URGENT)) == ["g-1"]
+    assert evicted(asked(before, waiting("urgent", want=whole(2), priority=100))) == ["g-1", "g-3"]
+
+
+def test_a_gang_that_loses_a_member_it_needs_leaves_as_a_whole() -> None:
+    pool = cards("4xH200")
+    before = busy(pool, *_elastic(pool, 5, 2, 4, 3, least=2))
+    found = evicted(asked(before, waiting("urgent", want=whole(3), priority=100)))
+    assert sorted(found) == ["g-0", "g-1", "g-2", "g-3"]
+
+
+def test_two_claims_never_evict_one_member_twice() -> None:
+    pool = cards("3xH200")
+    before = busy(pool, *_elastic(pool, 5, 2, 4))
+    found = evicted(asked(before, waiting("a", want=whole(), priority=100), waiting("b", want=whole(2), priority=90)))
+    assert sorted(found) == ["g-0", "g-1", "g-2"]
+
+
+def test_a_gang_that_is_leaving_below_its_minimum_gives_up_nobody_else() -> None:
+    pool = cards("3xH200")
+    jobs = _elastic(pool, 5, 2, 4, least=3)
+    leaves = (jobs[0], replace(jobs[1], leaving_for="somebody", preemptible=False), jobs[2])
+    assert evicted(asked(busy(pool, *leaves), URGENT)) == []
+
+
+def test_what_leaves_for_nobody_is_waited_for_and_nobody_else_leaves() -> None:
+    pool, jobs = one_each(cards("2xH200"), 5, 2)
+    ends = replace(jobs[0], leaving_for=jobs[0].job, preemptible=False)
+    found = plan(asked((pool, (ends, jobs[1])), URGENT))
+    assert found.evictions == ()
+    assert found.starts[URGENT.key].reserved
+
+
 def test_rules_can_forbid_it_altogether() -> None:
     assert evicted(asked(one_each(cards("1xH200"), 1), URGENT), enabled=False) == []
 
@@ -241,6 +310,71 @@ def test_what_runs_on_borrowed_quota_is_taken_back_by_who_is_inside_its_own_the_
     assert eviction.job == "old-3"
     assert eviction.why == "gives way to mine: tenant nlp takes back what it is guaranteed, which this job had borrowed"
     assert sorted(evicted(_borrowers(2))) == ["old-2", "old-3"]
+
+
+def _uneven(count: int, **more: object) -> Snapshot:
+    """Four cards, all held by a tenant without limits; another one like it asks for `count`."""
+    asks = replace(waiting("mine", want=whole(count), tenant="nlp"), preemptible=True)
+    pool = one_each(cards("4xH200"), 9, 8, 7, 6, **more)
+    return replace(asked(pool, asks), tenants={"nlp": tenant(), "other": tenant(held=4000)})
+
+
+def test_a_claim_within_its_due_takes_from_who_is_over_its_own_the_youngest_first() -> None:
+    found = plan(_uneven(1))
+    (eviction,) = found.evictions
+    assert eviction.job == "old-3"
+    assert eviction.why == ("gives way to mine: tenant nlp holds less than its fair share, and this job's tenant more")
+    assert sorted(evicted(_uneven(2))) == ["old-2", "old-3"]
+    assert evicted(_uneven(3)) == [], "three of four are more than its due"
+
+
+def test_the_fair_share_is_not_taken_of_who_has_priority_or_just_started_or_may_not_be_preempted() -> None:
+    assert evicted(_uneven(1, priority=1)) == []
+    assert evicted(_uneven(1, preemptible=False)) == []
+    assert evicted(_uneven(1), protected_s=10 * 3600) == []
+    assert evicted(_uneven(1), fair=False) == []
+    assert evicted(_uneven(1), reclaims=False) == []
+
+
+def test_a_claim_that_may_not_be_preempted_takes_no_fair_share() -> None:
+    before = _uneven(1)
+    firm = replace(before.waiting[0], preemptible=False)
+    assert evicted(replace(before, waiting=(firm,))) == []
+
+
+def test_a_fair_share_goes_by_weight() -> None:
+    before = _uneven(3)
+    heavy = {"nlp": replace(tenant(), weight_milli=3000), "other": tenant(held=4000)}
+    assert sorted(evicted(replace(before, tenants=heavy))) == ["old-1", "old-2", "old-3"]
+
+
+def test_two_claims_of_one_tenant_take_back_no_more_than_it_is_guaranteed() -> None:
+    before = _borrowers(1)
+    asks = [waiting(name, want=whole(2), tenant="nlp", at=n) for n, name in enumerate(("first", "second"))]
+    found = plan(replace(before, waiting=tuple(asks)))
+    assert {eviction.beneficiary for eviction in found.evictions} == {"first"}
+    assert len(found.evictions) == 2
+
+
+def test_a_gangs_next_member_borrows_like_any_claim() -> None:
+    pool = cards("2xH200")
+    member = running(
+        pool, "g-0", "node-1/0", want=whole(), tenant="other", since=0, gang="g", role="w", least=1, priority=100
+    )
+    more = gang("g", role("w", whole(), 1, 2), tenant="other", priority=100, gone=1)
+    mine = waiting("mine", want=whole(), tenant="nlp", at=9)
+    views = {"nlp": tenant(1000, None), "other": tenant(1000, None, held=1000)}
+    pool_with, jobs = busy(pool, member)
+    found = plan(replace(snapshot(pool_with, more, mine, tenants=views), running=jobs))
+    assert [one.job for one in found.placements] == ["mine"], "the owner would take the card back at once"
+
+
+def test_members_that_a_gang_can_do_without_take_no_seat_that_was_left_for_another() -> None:
+    pool = cards("2xH200")
+    several = gang("g", role("w", whole(), 1, 2), priority=10)
+    owed = waiting("owed", want=whole(), at=9)
+    before = replace(snapshot(pool, several, owed, tenants={"nlp": tenant()}), owed=("owed",))
+    assert sorted(one.job for one in plan(before).placements) == ["g-0", "owed"]
 
 
 def test_what_may_not_be_preempted_is_not_taken_back_whatever_it_borrowed() -> None:

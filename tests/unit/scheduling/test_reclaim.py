@@ -25,6 +25,12 @@ def test_a_job_that_straddles_the_nominal_part_runs_on_borrowed_quota() -> None:
     assert taken(found, "nlp", 4, running) == [["new"]]
 
 
+def test_younger_jobs_give_back_before_one_that_straddles_the_nominal_part() -> None:
+    found = tree("1x8xH200", nlp=member(gpu=4), guest=member(gpu=4, holds=7))
+    running = [runs("old", "guest", 0, 1, 2, 3, 4)] + [runs(f"new{n}", "guest", 5 + n, started=1 + n) for n in range(2)]
+    assert taken(found, "nlp", 4, running) == [["new1"], ["new0"], ["old"]]
+
+
 def test_the_tenant_most_over_its_fair_share_gives_back_first() -> None:
     found = tree("1x8xH200", nlp=member(gpu=6), a=member(gpu=(1, None), holds=3), b=member(gpu=(1, None), holds=5))
     running = [runs(f"a{n}", "a", n, started=n) for n in range(3)]
