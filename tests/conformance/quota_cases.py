@@ -62,7 +62,7 @@ class Outcome:
 def plan(case: Case) -> Outcome:
     """One cycle over the case."""
     before = snapshot(case)
-    rules = replace(PreemptionRules(protected_s=0, per_hour=None), **case.get("rules", {}))
+    rules = replace(PreemptionRules(protected_s=0, per_hour=None, fair=False), **case.get("rules", {}))
     found = cycle(before, _now_ns(case), rules=rules)
     models = {uuid: before.cards.models[at] for uuid, at in zip(before.cards.uuids, before.cards.model, strict=True)}
     seats: dict[str, Counter[str]] = {}

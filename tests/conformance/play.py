@@ -1,0 +1,110 @@
+"""A case played on the engine: plans are made and applied until one changes nothing.
+
+Who is told to leave has left before the next plan is made, and waits again; what was about to end has ended by then.
+Seconds pass between plans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.owed import Owed
+from gpupool.scheduling.snapshot import Eviction, Placement, Snapshot
+from gpupool.scheduling.victims import PreemptionRules
+from tests.conformance.case import Case
+from tests.conformance.pool import START_NS, Pool, pool_of
+
+MOST_ROUNDS = 20
+"""A case that still changes after so many never ends: each has fewer claims than that."""
+ROUND_NS = 10 * 10**9
+
+
+@dataclass
+class Ending:
+    """How a case ended: where the members of each claim run, who was evicted how often, and after how many plans."""
+
+    settled: bool = False
+    """The last plan changed nothing."""
+    rounds: int = 0
+    """Plans that changed something."""
+    nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By claim, one per member that runs, sorted."""
+    evicted: Counter[str] = field(default_factory=Counter)
+    """By claim, evictions of its members."""
+
+
+class Player:
+    """A pool on its way: plans are made and applied one after the other."""
+
+    def __init__(self, pool: Pool, rules: PreemptionRules) -> None:
+        self.pool = pool
+        self.now_ns = START_NS
+        self.told: Counter[str] = Counter()
+        """By claim, in how many plans jobs were told to leave for it."""
+        self._rules = rules
+        self._owed = Owed()
+        self._board: Board | None = None
+        self.ending = Ending()
+
+    def play(self) -> Ending:
+        """Until nothing changes, or it is clear that it never ends."""
+        while self.ending.rounds < MOST_ROUNDS:
+            if not self.round():
+                self.ending.settled = True
+                break
+            self.ending.rounds += 1
+        self.ending.nodes = self.pool.nodes()
+        return self.ending
+
+    def round(self) -> bool:
+        """One plan, made and applied; whether anything changed."""
+        snapshot = self.snapshot()
+        self._board = self._board or Board(snapshot)
+        plan = cycle(snapshot, self.now_ns, board=self._board, rules=self._rules, said=False)
+        self.pool.world.promised = plan.starts
+        self._evict(plan.evictions)
+        self._place(plan.placements)
+        left = self.pool.end_those_who_leave(self.now_ns)
+        self.now_ns += ROUND_NS
+        return bool(plan.placements or plan.evictions or left)
+
+    def snapshot(self) -> Snapshot:
+        """With those who are about to end as a pool's ledger names them: they leave, and for nobody."""
+        seen = self.pool.world.snapshot(self.now_ns)
+        ending = self.pool.leaving
+        running = tuple(replace(job, leaving_for=job.job) if job.job in ending else job for job in seen.running)
+        return replace(seen, running=running if ending else seen.running, owed=self._owed.names(self.now_ns))
+
+    def _evict(self, evictions: Iterable[Eviction]) -> None:
+        world, evictions = self.pool.world, tuple(evictions)
+        self.told.update({eviction.beneficiary for eviction in evictions})
+        for eviction in evictions:
+            self._owed.told(eviction.job, eviction.beneficiary)
+            job = world.give_back(eviction.job, self.now_ns)
+            self._owed.left(eviction.job, self.now_ns)
+            world.enqueue([job], again=True)
+            self.ending.evicted[self.pool.claim_of[eviction.job]] += 1
+
+    def _place(self, placements: Iterable[Placement]) -> None:
+        for placement in placements:
+            self.pool.world.place(placement, self.now_ns)
+            self._owed.settle(placement.gang or placement.job)
+
+
+def play(case: Case) -> Ending:
+    """What the engine makes of the case."""
+    evicts = {"reclaim", "preempt"} & set(case.acts)
+    rules = PreemptionRules(
+        enabled=bool(evicts),
+        reclaims="reclaim" in evicts,
+        # without weights elsewhere, what no queue is guaranteed is nobody's due
+        fair=any(part.weight for part in (*case.tenants.values(), *case.cohorts.values())),
+        per_hour=None,
+        protected_s=0,
+        grace_s=0,
+    )
+    return Player(pool_of(case), rules).play()
