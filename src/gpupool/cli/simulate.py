@@ -15,6 +15,7 @@ from gpupool.cli.context import Context, say
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number, one_of
+from gpupool.cli.recording import checked, recorded
 
 if TYPE_CHECKING:
     from gpupool.simulation.parallel import Tell
@@ -31,13 +32,16 @@ def register(parser: Parser) -> None:
     fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023); results.json is then a list of
     policy, seed, levels and knowledge. With --knowledge online policies know what a pool would know at that moment,
     learnt from the jobs that came; with oracle they have counted the whole trace before its first job, as the paper's
-    FGD has and no pool can.
+    FGD has and no pool can. With --record every decision of one policy with one seed is a line of a table; --check
+    reads it with the raw lists and names all that a pool must never do. The checker shares no code with the scheduler.
     """
     parser.examples = [
         "gpupool simulate sample",
         "gpupool simulate sample --policy binpack,spread --out result",
         "gpupool simulate synthetic:days=3,load_pct=130,cards=64 --nodes 8x8xH200 --seeds 3",
         "gpupool simulate jobs.csv --nodes nodes.csv --out result",
+        "gpupool simulate synthetic:days=2 --record run.csv",
+        "gpupool simulate run.claims.csv --nodes run.nodes.csv --check run.csv",
         "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --policy all --seeds 10 --out result",
         "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --knowledge oracle",
     ]
@@ -63,6 +67,12 @@ def register(parser: Parser) -> None:
         help="what policies know of the jobs to come: what a pool would, or all (default: online)",
     )
     add("--out", metavar="DIR", help="write results.json and report.html there")
+    add(
+        "--record",
+        metavar="FILE",
+        help="write every decision there as CSV, and the lists of claims and nodes beside it",
+    )
+    add("--check", metavar="FILE", help="simulate nothing: check such a record by the lists TRACE and --nodes alone")
     add_output(parser, OBJECT_FORMATS)
 
 
@@ -74,11 +84,13 @@ def run(options: argparse.Namespace, context: Context) -> int:
         from gpupool_native import kernel_path
 
         use_kernel(kernel_path())
+    if options.check:
+        return checked(options)
     if options.protocol:
         return _protocol(options, context)
     question = _question(options)
     with interrupted_by_sigterm(), progress(context, f"simulating {question.source}") as told:
-        lives = ask(question, told)
+        lives = recorded(question, told, options.record) if options.record else ask(question, told)
     found = document(question, lives)
     if options.out:
         from gpupool.simulation.report import html
@@ -97,6 +109,8 @@ def _protocol(options: argparse.Namespace, context: Context) -> int:
     from gpupool.simulation.protocol_report import html, rows
     from gpupool.simulation.study import seeds_of
 
+    if options.record:
+        raise BadOption("--record is for lives in which jobs end", hint="leave out --protocol")
     if not options.nodes:
         raise BadOption("--protocol fgd needs the list of nodes", hint="--nodes openb_node_list_gpu_node.csv")
     names = protocol.ALL if options.policy in (None, "all") else tuple(dict.fromkeys(options.policy.split(",")))

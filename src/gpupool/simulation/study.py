@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from gpupool.simulation.fragments import expected_of
 from gpupool.simulation.measure import Figures, Meter
 from gpupool.simulation.parallel import Tell, run_all
 from gpupool.simulation.partitioned import resolved
-from gpupool.simulation.replay import Replay
+from gpupool.simulation.replay import Replay, Watcher
 from gpupool.simulation.synthetic import Parameters, described, generate
 from gpupool.simulation.trace import Node, Trace
 from gpupool.simulation.world import World, columns_of
@@ -78,13 +78,19 @@ def ask(question: Question, told: Tell, workers: int | None = None) -> list[Life
 
 def live(case: Case, tell: Tell) -> Life:
     """One case from the first arrival until nothing more can happen."""
+    return watched(case, tell)
+
+
+def watched(case: Case, tell: Tell, watcher: Callable[[World], Watcher] | None = None) -> Life:
+    """The same with one more watcher of its world, made once there is one."""
     trace = trace_of(case.question, case.seed)
     world = World(beginning(trace, case.question.nodes, case.policy))
     window = trace.arrivals[0].at_ns, trace.arrivals[-1].at_ns
     whole = world.first.expected
     known = Foreknowledge(case.question.knowledge, whole, WHOLE * len(world.cards))
     meter = Meter(world, window, whole, trace.weights)
-    replay = Replay(world, [meter], known=known)
+    watchers = [meter] if watcher is None else [meter, watcher(world)]
+    replay = Replay(world, watchers, known=known)
     outcome = replay.run(trace.arrivals, progress=lambda done, all_: tell(done / max(1, all_)))
     return Life(case.policy, case.seed, meter.figures(world, outcome))
 

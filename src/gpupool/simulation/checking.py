@@ -1,0 +1,248 @@
+"""An independent check of a recorded simulation: reads the raw lists and the record, and knows nothing of the engine.
+
+It replays the record line by line with its own arithmetic, in exact integers, and names whatever a pool must never do:
+more on a card than it has, a claim placed twice, on the wrong model, released early, a gang in parts. Imports the
+standard library alone (a test asserts it), so no fault of the engine can be a fault here too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+NS = 10**9
+MIB = 2**20
+CARD = 1000
+"""Thousandths of compute on a card."""
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: the line of the record (0: the record as a whole), which rule, and the numbers."""
+
+    line: int
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True)
+class _Claim:
+    arrival_ns: int
+    run_ns: int
+    milli: int
+    cards: int
+    memory_bytes: int
+    model: str
+    cpu_milli: int
+    host_bytes: int
+    gang: str
+    partition: bool
+
+
+@dataclass
+class _Node:
+    models: str
+    cards: int
+    memory_bytes: int | None
+    cpu_milli: int | None
+    host_bytes: int | None
+    cpu_used: int = 0
+    host_used: int = 0
+    milli: Counter[int] = field(default_factory=Counter)
+    memory: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class _Held:
+    since_ns: int
+    node: str
+    cards: tuple[int, ...]
+    milli: int
+    memory_bytes: int
+
+
+def check(claims: Iterable[Row], nodes: Iterable[Row], record: Iterable[Row]) -> list[Fault]:
+    """Everything that is wrong with the record, in its order; nothing is wrong where the list is empty."""
+    return list(_Check(claims, nodes).run(record))
+
+
+class _Check:
+    def __init__(self, claims: Iterable[Row], nodes: Iterable[Row]) -> None:
+        self._claims = dict(_claims(claims))
+        self._nodes = dict(_node(row, number) for number, row in enumerate(nodes, start=2))
+        self._gangs: dict[str, set[str]] = defaultdict(set)
+        for name, one in self._claims.items():
+            if one.gang:
+                self._gangs[one.gang].add(name)
+        self._held: dict[str, _Held] = {}
+        self._over: set[str] = set()
+        self._refused: set[str] = set()
+        self._evictions: Counter[str] = Counter()
+        self._moving: set[str] = set()
+        self._line = self._now_ns = 0
+
+    def run(self, record: Iterable[Row]) -> Iterator[Fault]:
+        for line, row in enumerate(record, start=2):
+            at_ns, name, event = int(Decimal(row["time"]) * NS), row["claim"], row["event"]
+            if at_ns > self._now_ns:
+                yield from self._gangs_in_parts()
+            self._line = line
+            if at_ns < self._now_ns:
+                yield self._fault("order", f"{row['time']} s comes after {Decimal(self._now_ns) / NS} s")
+            self._now_ns = max(at_ns, self._now_ns)
+            if name not in self._claims:
+                yield self._fault("unknown claim", f"{name} is not in the list of claims")
+            elif event == "placed":
+                yield from self._place(name, self._claims[name], row)
+            elif event in ("ended", "evicted"):
+                yield from self._release(name, self._claims[name], event)
+            elif event == "refused":
+                self._refused.add(name)
+            else:
+                yield self._fault("unknown event", f"{event} of {name}")
+        yield from self._gangs_in_parts()
+        self._line = 0
+        for name, held in self._held.items():
+            yield self._fault("never released", f"{name} holds cards of {held.node} to the end")
+
+    # --- events ------------------------------------------------------------------------------
+
+    def _place(self, name: str, claim: _Claim, row: Row) -> Iterator[Fault]:
+        if name in self._held or name in self._over:
+            why = "holds its cards already" if name in self._held else "has ended already"
+            yield self._fault("placed twice", f"{name} {why}")
+            return
+        if self._now_ns < claim.arrival_ns:
+            yield self._fault("too early", f"{name} comes at {Decimal(claim.arrival_ns) / NS} s")
+        if name in self._refused:
+            yield self._fault("placed twice", f"{name} was refused before")
+        node = self._nodes.get(row["node"])
+        if node is None:
+            yield self._fault("unknown node", f"{name} is placed on {row['node']}")
+            return
+        cards = tuple(int(card) for card in row["cards"].split())
+        held = _Held(self._now_ns, row["node"], cards, int(row["gpu_milli"]), int(row["memory_bytes"]))
+        yield from self._asked(name, claim, held, node)
+        self._held[name] = held
+        self._moving.add(claim.gang)
+        yield from self._taken(name, claim, held, node)
+
+    def _asked(self, name: str, claim: _Claim, held: _Held, node: _Node) -> Iterator[Fault]:
+        """Whether the cards are those that the claim asks for."""
+        if len(held.cards) != claim.cards:
+            yield self._fault("number of cards", f"{name} asks for {claim.cards} and gets {len(held.cards)}")
+        if len(set(held.cards)) < len(held.cards):
+            yield self._fault("a card twice", f"{name} gets {held.cards}")
+        if any(not 0 <= card < node.cards for card in held.cards):
+            yield self._fault("unknown card", f"{held.node} has {node.cards} cards; {name} gets {held.cards}")
+        if not claim.partition and held.milli != claim.milli:
+            yield self._fault("amount", f"{name} asks for {claim.milli} thousandths and gets {held.milli}")
+        if held.memory_bytes < claim.memory_bytes:
+            yield self._fault("amount", f"{name} asks for {claim.memory_bytes} bytes and gets {held.memory_bytes}")
+        if claim.cards and not _is_model(node.models, claim.model):
+            yield self._fault("wrong model", f"{name} asks for {claim.model}; {held.node} has {node.models}")
+
+    def _taken(self, name: str, claim: _Claim, held: _Held, node: _Node) -> Iterator[Fault]:
+        """Whether there is as much: on each card, and on the node."""
+        for card in held.cards:
+            node.milli[card] += held.milli
+            node.memory[card] += held.memory_bytes
+            if node.milli[card] > CARD:
+                used = f"{held.node} card {card}: {node.milli[card]} of {CARD} thousandths with {name}"
+                yield self._fault("compute over", used)
+            if node.memory_bytes is not None and node.memory[card] > node.memory_bytes:
+                used = f"{held.node} card {card}: {node.memory[card]} of {node.memory_bytes} bytes with {name}"
+                yield self._fault("memory over", used)
+        node.cpu_used += claim.cpu_milli
+        node.host_used += claim.host_bytes
+        for what, used_now, most in (
+            ("processors", node.cpu_used, node.cpu_milli),
+            ("main memory", node.host_used, node.host_bytes),
+        ):
+            if most is not None and used_now > most:
+                yield self._fault(f"{what} over", f"{held.node}: {used_now} of {most} with {name}")
+
+    def _release(self, name: str, claim: _Claim, event: str) -> Iterator[Fault]:
+        held = self._held.pop(name, None)
+        if held is None:
+            yield self._fault("released and not placed", f"{name} {event}")
+            return
+        node = self._nodes[held.node]
+        for card in held.cards:
+            node.milli[card] -= held.milli
+            node.memory[card] -= held.memory_bytes
+        node.cpu_used -= claim.cpu_milli
+        node.host_used -= claim.host_bytes
+        if event == "evicted":
+            self._evictions[name] += 1
+            self._moving.add(claim.gang)
+            return
+        self._over.add(name)
+        # An eviction is told in whole seconds of lost work: up to one second of each stays done.
+        due = claim.run_ns - self._evictions[name] * NS
+        if self._now_ns - held.since_ns < due:
+            ran = Decimal(self._now_ns - held.since_ns) / NS
+            yield self._fault("released early", f"{name} runs for {Decimal(claim.run_ns) / NS} s and ran for {ran} s")
+        elif self._now_ns - held.since_ns > claim.run_ns:
+            ran = Decimal(self._now_ns - held.since_ns) / NS
+            yield self._fault("released late", f"{name} runs for {Decimal(claim.run_ns) / NS} s and ran for {ran} s")
+
+    def _gangs_in_parts(self) -> Iterator[Fault]:
+        """When the clock moves on: of a gang that came or left, all members that have not ended hold cards, or none."""
+        for gang in sorted(self._moving - {""}):
+            alive = self._gangs[gang] - self._over
+            there = sum(name in self._held for name in alive)
+            if there not in (0, len(alive)):
+                yield self._fault("gang in parts", f"{there} of {len(alive)} members of {gang} hold their cards")
+        self._moving.clear()
+
+    def _fault(self, rule: str, text: str) -> Fault:
+        return Fault(self._line, rule, text)
+
+
+# --- the raw lists -------------------------------------------------------------------------------
+
+
+def _claims(rows: Iterable[Row]) -> Iterator[tuple[str, _Claim]]:
+    for number, row in enumerate(rows):
+        name, members = row.get("job") or f"job-{number:06d}", int(row.get("members") or 1)
+        milli = int(row.get("gpu_milli") or 0)
+        profile = bool(row.get("profile"))
+        gang = row.get("gang") or (name if members > 1 else "")
+        claim = _Claim(
+            arrival_ns=int(Decimal(row["arrival_seconds"]) * NS),
+            run_ns=max(1, int(Decimal(row["seconds"]) * NS)),
+            milli=milli,
+            cards=int(row.get("cards") or (1 if milli or profile else 0)),
+            memory_bytes=int(row.get("gpu_memory_mib") or 0) * MIB,
+            model=row.get("model") or "",
+            cpu_milli=int(row.get("cpu_milli") or 0),
+            host_bytes=int(row.get("host_mib") or 0) * MIB,
+            gang=gang,
+            partition=profile,
+        )
+        for member in [name] if members == 1 else [f"{name}.{place}" for place in range(members)]:
+            yield member, claim
+
+
+def _node(row: Row, line: int) -> tuple[str, _Node]:
+    size, cpu, host = row.get("gpu_memory_mib"), row.get("cpu_milli"), row.get("memory_mib")
+    node = _Node(
+        models=row["model"],
+        cards=int(row["gpu"]),
+        memory_bytes=int(size) * MIB if size else None,
+        cpu_milli=int(cpu) if cpu else None,
+        host_bytes=int(host) * MIB if host else None,
+    )
+    return row["sn"] or f"line-{line}", node
+
+
+def _is_model(has: str, asks: str) -> bool:
+    """`A100` is any of them, `A100-80G` only that one; several are joined by `|`."""
+    return not asks or any(
+        has.lower() == one.lower() or has.lower().startswith(one.lower() + "-") for one in asks.split("|")
+    )
