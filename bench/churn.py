@@ -7,7 +7,7 @@ out. Same seed, same claims, whatever the policy and whatever it knows.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -41,7 +41,19 @@ class _Event:
     lasts: float
 
 
-def live(cards: Cards, pods: Pods, policy: str, load: float, seed: int, knowledge: str = ORACLE) -> Life:
+Watch = Callable[[Free, float], None]
+"""Told how long the pool has been as it is now."""
+
+
+def live(
+    cards: Cards,
+    pods: Pods,
+    policy: str,
+    load: float,
+    seed: int,
+    knowledge: str = ORACLE,
+    watch: Watch = lambda _free, _span: None,
+) -> Life:
     """One life. The oracle knows the list, and that claims end."""
     free = Free(cards)
     capacity = int(free.milli.sum())
@@ -55,6 +67,7 @@ def live(cards: Cards, pods: Pods, policy: str, load: float, seed: int, knowledg
         nonlocal area, since
         if at > since:
             area += used * (at - since)
+            watch(free, at - since)
             since = at
 
     for order, event in enumerate(_arrivals(pods, capacity, load, seed)):

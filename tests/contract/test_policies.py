@@ -18,6 +18,7 @@ from gpupool.scheduling.policies import POLICIES
 from gpupool.scheduling.policy import Rater
 from gpupool.scheduling.ranking import Rankings
 from gpupool.scheduling.snapshot import Cards, CardStatus, Expected
+from gpupool.scheduling.term_price import LABEL
 from gpupool.simulation.openb import Pods
 from gpupool.simulation.protocol import expected_of
 from tests.support.scheduling_builders import cards
@@ -38,7 +39,10 @@ EXPECTED = Expected(SHAPES, (80.0, 120.0, 5.0, 90.0, 6.0, 4.0, 40.0, 10.0, 30.0)
 COSTLY = ("fgd", "default")
 """Policies that the kernel has too."""
 
-IMPLEMENTATIONS = [(name, False) for name in POLICIES] + [(name, True) for name in COSTLY]
+WEIGHTED = ("fgd+power", "default+power", "fgd+price", "default+price")
+"""The same below a term that is added in NumPy."""
+
+IMPLEMENTATIONS = [(name, False) for name in POLICIES] + [(name, True) for name in (*COSTLY, *WEIGHTED)]
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, ids=[f"{name}-{'c' if c else 'numpy'}" for name, c in IMPLEMENTATIONS])
@@ -50,7 +54,9 @@ def at_work(request: pytest.FixtureRequest, kernel: Kernel) -> tuple[str, bool]:
 
 def pool() -> Cards:
     status = {"node-1/0": CardStatus.DRAINING, "node-13/1": CardStatus.UNHEALTHY}
-    return cards("10x4xT4+6x8xL40S+2x2xH200+mixed:T4,L40S,L40S", status=status, hosts=(48_000, 256 * GIB))
+    prices = {f"node-{number}": {LABEL: f"{number % 5}.5"} for number in range(1, 15)}
+    made = "10x4xT4+6x8xL40S+2x2xH200+mixed:T4,L40S,L40S"
+    return cards(made, status=status, hosts=(48_000, 256 * GIB), labels=prices)
 
 
 def begun(
@@ -181,9 +187,11 @@ FORESEEN = {
 }
 
 
-@pytest.mark.parametrize("name", COSTLY)
+TWINS = [(name, seed) for name in COSTLY for seed in range(3)] + [(name, 3) for name in WEIGHTED]
+
+
+@pytest.mark.parametrize(("name", "seed"), TWINS)
 @pytest.mark.parametrize("foreseen", FORESEEN)
-@pytest.mark.parametrize("seed", range(3))
 def test_the_kernel_decides_as_numpy_does_while_claims_come_and_go(
     kernel: Kernel, name: str, foreseen: str, seed: int
 ) -> None:
@@ -200,7 +208,7 @@ def decisions(name: str, compiled: bool, made: Cards, pods: Pods, arriving: Sequ
     return lived(free, rater, (pods.shapes[number] for number in arriving))
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@pytest.mark.parametrize("name", [*COSTLY, *WEIGHTED])
 def test_the_kernel_decides_as_numpy_does_until_a_cluster_is_full(kernel: Kernel, name: str) -> None:
     made, pods = cluster_like_openb(60), list_like_openb(600, seed=3)
     arriving = np.random.default_rng(3).permutation(pods.of).tolist()

@@ -19,6 +19,7 @@ from gpupool.host import standby
 from gpupool.host.leading import LeaseKeeper, leader_check
 from gpupool.host.logs import LocalLogs
 from gpupool.host.pending import limits_from
+from gpupool.host.placement import policy_from
 from gpupool.host.preemption import rules_from
 from gpupool.host.state import Marker, StateDir
 from gpupool.model.job_limits import parse_job_limits
@@ -154,6 +155,7 @@ def _compose(
         owner_uid=os.getuid(),
         logs=LocalLogs(state.paths.jobs),
         rules=rules_from(os.environ),
+        policy=policy_from(os.environ),
         job_limits=limits,
         pending_limits=limits_from(os.environ),
     )

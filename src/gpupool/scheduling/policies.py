@@ -16,6 +16,7 @@ from gpupool.scheduling import (
     score_random,
     score_spread,
     score_stream,
+    score_weighted,
 )
 from gpupool.scheduling.policy import PlacementPolicy
 
@@ -31,6 +32,7 @@ _ALL: Sequence[PlacementPolicy] = (
     score_binpack,
     score_spread,
     score_stream,
+    *score_weighted.ALL,
 )
 
 POLICIES: Mapping[str, PlacementPolicy] = {policy.NAME: policy for policy in _ALL}

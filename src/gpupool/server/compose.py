@@ -16,6 +16,7 @@ from gpupool.fleet.service import Fleet
 from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import Services
@@ -31,6 +32,7 @@ def compose(
     logs: Logs | None = None,
     accounts: Accounts | None = None,
     rules: PreemptionRules = GENTLE,
+    policy: str = DEFAULT,
     job_limits: JobLimits = USUAL,
     pending_limits: PendingLimits = PENDING_LIMITS,
 ) -> Services:
@@ -39,7 +41,14 @@ def compose(
     fleet = Fleet(store)
     metering = Metering(store)
     allocations = Allocations(
-        store, tenancy, fleet, metering, rules=rules, job_limits=job_limits, pending_limits=pending_limits
+        store,
+        tenancy,
+        fleet,
+        metering,
+        policy=policy,
+        rules=rules,
+        job_limits=job_limits,
+        pending_limits=pending_limits,
     )
     checks = Checks()
     checks.add("threads", threads_check(register))
