@@ -240,6 +240,12 @@ class LedgerInUse(Refused):
     code, title = "GP-2037", "A ledger that holds cards"
 
 
+class HistoryTooShort(Refused):
+    """What a pool has written down says too little for advice, or more than can be looked at."""
+
+    code, title = "GP-2038", "History too short"
+
+
 class DeviceClaimUnread(Refused):
     """A claim of Dynamic Resource Allocation, for which there is no driver here."""
 

@@ -22,12 +22,16 @@ def register(parser: Parser) -> None:
     or what such jobs took before; what waits starts when the scheduler would start it; nothing new comes. Changes
     nothing. Jobs of unknown end never end here, and are counted. Every user sees the pool's totals and the
     own tenant's numbers, an admin all of them.
+    --tune looks back instead: it replays the pool's own history as it was, then with other policies and quotas, one
+    change at a time, and tells which would have shortened waits, with the interval in which the difference lies. It
+    computes on this machine, behind everything else, and ends at --within or Ctrl-C; only for admins.
     """
     parser.examples = [
         "gpupool whatif --add 4xL40S",
         "gpupool whatif --remove node-3 --horizon 7d",
         "gpupool whatif --policy fgd",
         "gpupool whatif --quota team-nlp=8 -o json",
+        "gpupool whatif --tune --history 30d --within 1h",
     ]
     add = parser.add_argument
     add("--add", action="append", default=[], metavar="SPEC", help="nodes more, as for up --sim: 4xL40S, 2x8xH200")
@@ -35,10 +39,18 @@ def register(parser: Parser) -> None:
     add("--policy", metavar="NAME", help="another rule of placement")
     add("--quota", action="append", default=[], metavar="TENANT=N", help="another guaranteed compute, in cards")
     add("--horizon", default="24h", metavar="TIME", help="how far to look ahead (default: 24h)")
+    add("--tune", action="store_true", help="what would have shortened waits in the past; --policy a,b: only these")
+    add("--history", default="14d", metavar="TIME", help="with --tune: how far to look back (default: 14d)")
+    add("--within", default="10m", metavar="TIME", help="with --tune: end after this time (default: 10m)")
+    add("--log", metavar="FILE", help="with --tune: an event log instead of the pool's own")
     add_output(parser, OBJECT_FORMATS)
 
 
 def run(options: argparse.Namespace, context: Context) -> int:
+    if options.tune:
+        from gpupool.cli import tune
+
+        return tune.run(options, context)
     answer = context.api.request("POST", "whatif", asked(options), timeout=ANSWER_SECONDS)
     if options.output != "table":
         print_data(answer, options.output)
@@ -57,7 +69,7 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
     if options.policy:
         body["policy"] = options.policy
     if options.quota:
-        body["nominal_milli"] = dict(map(_quota, options.quota))
+        body["nominal_milli"] = dict(map(parse_quota, options.quota))
     return body
 
 
@@ -77,7 +89,7 @@ def _nodes(spec: str) -> list[dict[str, Any]]:
     ]
 
 
-def _quota(given: str) -> tuple[str, int]:
+def parse_quota(given: str) -> tuple[str, int]:
     tenant, equals, cards = given.partition("=")
     if not equals or not tenant:
         raise BadOption(f"--quota {given}: write TENANT=CARDS", hint="--quota team-nlp=8")
