@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,13 +17,21 @@ from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.moves import free_beside_kept, is_movable, take
 from gpupool.scheduling.snapshot import Ints, Running, Snapshot
 from gpupool.scheduling.spare import Spare
-from gpupool.store.database import Store
+from gpupool.store.database import Store, Write
 from gpupool.wire.defrag import MoveIn, MovesIn, MovesOut
 
 AGAIN = "gpupool defrag  or  gpupool rebalance  plans anew"
 
 
-def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn) -> MovesOut:
+Note = Callable[[Write], None]
+"""Writes something of its own in the transaction of the moves."""
+
+
+def _nothing(_write: Write) -> None:
+    """Moves that nobody else writes down."""
+
+
+def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn, noted: Note = _nothing) -> MovesOut:
     """Make these moves, all or none: seats are kept for every job before any of them is told to leave.
 
     Raises NotFound, WrongState, Conflict and StaleGeneration where the pool is not any more what the plan was made for.
@@ -33,6 +41,7 @@ def apply(store: Store, mirror: Mirror, placer: Placer, asked: MovesIn) -> Moves
         wanted = _Seating(snapshot, store.clock.now_ns()).all(asked.moves)
         with store.write() as write:
             moving, notes = move(write, wanted)
+            noted(write)
             write.note(lambda: mirror.note_cards(notes))
             write.note(lambda: mirror.note_moving(moving))
     return MovesOut(moving=list(moving), ended=[job for job in wanted if job not in moving])

@@ -34,6 +34,7 @@ from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.overdue import Overdue
 from gpupool.allocations.placing import Placer
 from gpupool.allocations.queueing import queue_of
+from gpupool.allocations.quiet_moves import QuietMoves
 from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
 from gpupool.allocations.shapes import check_shape
@@ -47,6 +48,7 @@ from gpupool.model.job import ENDED, LIVE, JobState
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.model.tenant import Principal
 from gpupool.scheduling.policies import DEFAULT
+from gpupool.scheduling.quiet_defrag import Budget
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.store import replay
 from gpupool.store.database import Store
@@ -74,12 +76,14 @@ class Allocations:
         rules: PreemptionRules = GENTLE,
         job_limits: JobLimits = USUAL,
         pending_limits: PendingLimits = PENDING_LIMITS,
+        quiet_budget: Budget | None = None,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store, self.tenancy, self.fleet, self.metering = store, tenancy, fleet, metering
         self.job_limits = job_limits
         self.mirror = Mirror(policy, store.clock.now_ns)
         self.placer = Placer(store, self.mirror, metering, on_error, rules)
+        self.quiet_moves = QuietMoves(store, self.mirror, self.placer, quiet_budget)
         self.leases = Leases(self._lease_ended)
         self.unsettled = UnsettledGangs(store, self.mirror)
         self.agents = Agents(store, fleet, metering, self.mirror, self.leases, self.unsettled)

@@ -16,6 +16,7 @@ from gpupool.base.errors import StoreCorrupt
 from gpupool.base.ids import new_id
 from gpupool.base.phases import Phases
 from gpupool.host import standby
+from gpupool.host.consolidating import budget_from
 from gpupool.host.leading import LeaseKeeper, leader_check
 from gpupool.host.logs import LocalLogs
 from gpupool.host.pending import limits_from
@@ -158,6 +159,7 @@ def _compose(
         policy=policy_from(os.environ),
         job_limits=limits,
         pending_limits=limits_from(os.environ),
+        quiet_budget=budget_from(os.environ),
     )
     services.checks.add("leader", leader_check(store))
     services.checks.add("space", space_check(state.paths.root))

@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from gpupool.agent.loop import Agent
+from gpupool.allocations import quiet_moves
 from gpupool.allocations.coming import READY
 from gpupool.allocations.overdue import LOOK_SECONDS
 from gpupool.base.anew import RESTART_SIGNAL, begin_anew_as_told
@@ -232,6 +233,8 @@ async def _live(
         tasks.add(asyncio.create_task(_come_up(services, agent, bound, cards, readiness, stop)))
         tasks.add(asyncio.create_task(supervised_task("node-silence", partial(_watch_silence, services))))
         tasks.add(asyncio.create_task(supervised_task("overdue-jobs", partial(_resolve_overdue, services))))
+        if services.allocations.quiet_moves.budget is not None:
+            tasks.add(asyncio.create_task(supervised_task("quiet-moves", partial(_defragment, services))))
         guard = partial(guard_files, services.store, state.paths.root, stop)
         tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
         if not stood_by:  # a standby has done it while it waited
@@ -304,6 +307,14 @@ async def _watch_silence(services: Services) -> None:
         with busy():
             seconds = await asyncio.to_thread(services.fleet.check_silence)
         await asyncio.sleep(seconds)
+
+
+async def _defragment(services: Services) -> None:
+    """Bring whole nodes together at quiet times, within the pool's budget."""
+    while True:
+        await asyncio.sleep(quiet_moves.LOOK_SECONDS)
+        with busy(quiet_moves.BUSY_SECONDS):
+            await asyncio.to_thread(services.allocations.quiet_moves.look)
 
 
 async def _resolve_overdue(services: Services) -> None:

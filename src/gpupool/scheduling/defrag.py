@@ -36,6 +36,7 @@ class DefragPlan:
     moves: tuple[Move, ...]
     gain: Gain
     lost_seconds: int
+    lost_gpu_seconds: int
     by: str
     """Who chose: `greedy`, `cp-sat` (within its time) or `cp-sat, proven best`."""
     reserved: Reserved = NOTHING
@@ -115,7 +116,7 @@ class _Work:
 
     def clear(self, clearing: Clearing) -> bool:
         tenants = [self.mover.jobs[place].tenant for place in clearing.jobs]
-        if not self._spent.allows(tenants, clearing.lost_seconds):
+        if not self._spent.allows(tenants, clearing.lost_seconds, clearing.lost_gpu_seconds):
             return False
         moves = self.mover.clear(clearing)
         if moves is None:
@@ -128,7 +129,8 @@ class _Work:
         gain = Gain(*zip(self._before, _state(self.mover), strict=True))
         spent = self._spent
         generation, reserved = self.mover.snapshot.generation, self.mover.reserved
-        return DefragPlan(generation, tuple(spent.moves), gain, spent.lost_seconds, by, reserved)
+        lost = spent.lost_seconds, spent.lost_gpu_seconds
+        return DefragPlan(generation, tuple(spent.moves), gain, *lost, by, reserved)
 
 
 def _state(mover: Mover) -> tuple[int, int, int]:

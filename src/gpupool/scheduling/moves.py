@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling import near
 from gpupool.scheduling.feasible import FITS, Fit
@@ -34,6 +35,8 @@ class Move:
     """Of its new cards in the snapshot, one per seat; `from_rows` of those it leaves."""
     lost_seconds: int
     """Work since it began or last saved its state, which it has to do again."""
+    lost_gpu_seconds: int
+    """The same times the compute that it holds."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Clearing:
     jobs: tuple[int, ...]
     """Places in `Snapshot.running`."""
     lost_seconds: int
+    lost_gpu_seconds: int
     moved_milli: int
 
     @property
@@ -62,6 +66,10 @@ def is_movable(job: Running) -> bool:
 
 def lost_seconds(job: Running, now_ns: int) -> int:
     return max(0, now_ns - max(job.started_ns, job.saved_ns or 0)) // 10**9
+
+
+def lost_gpu_seconds(job: Running, now_ns: int) -> int:
+    return lost_seconds(job, now_ns) * sum(job.milli) // WHOLE
 
 
 def free_beside_kept(snapshot: Snapshot) -> Free:
@@ -142,7 +150,8 @@ class Mover:
     def _clearing(self, node: int, cards: tuple[int, ...]) -> Clearing:
         jobs = tuple(sorted({place for row in cards for place in self._on[row]}))
         lost = sum(lost_seconds(self.jobs[place], self.now_ns) for place in jobs)
-        return Clearing(node, cards, jobs, lost, sum(sum(self.jobs[place].milli) for place in jobs))
+        lost_gpu = sum(lost_gpu_seconds(self.jobs[place], self.now_ns) for place in jobs)
+        return Clearing(node, cards, jobs, lost, lost_gpu, sum(sum(self.jobs[place].milli) for place in jobs))
 
     def clear(self, clearing: Clearing) -> list[Move] | None:
         """Move everything off; None, with nothing changed, where something finds no other place."""
@@ -209,6 +218,7 @@ class Mover:
             node=self.snapshot.cards.nodes[node],
             rows=tuple(map(int, rows)),
             lost_seconds=lost_seconds(job, self.now_ns),
+            lost_gpu_seconds=lost_gpu_seconds(job, self.now_ns),
         )
 
     def fit(self, shape: Shape) -> Fit:

@@ -17,7 +17,7 @@ from gpupool.base.fairness import jain
 from gpupool.model.claim import Sharing
 from gpupool.scheduling import near
 from gpupool.scheduling.move_limits import Limits, Spent
-from gpupool.scheduling.moves import Move, Mover, is_movable, lost_seconds
+from gpupool.scheduling.moves import Move, Mover, is_movable, lost_gpu_seconds, lost_seconds
 from gpupool.scheduling.snapshot import Bools, Ints, Running, Snapshot
 from gpupool.scheduling.spare import NOTHING, Reserved
 
@@ -151,7 +151,7 @@ class _Balance:
     def _shift(self, place: int, row: int) -> _Shift | None:
         job = self.mover.jobs[place]
         lost = lost_seconds(job, self.mover.now_ns)
-        if not self.spent.allows([job.tenant], lost):
+        if not self.spent.allows([job.tenant], lost, lost_gpu_seconds(job, self.mover.now_ns)):
             return None
         to = self._least_loaded(place, row)
         if to is None:

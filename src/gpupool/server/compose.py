@@ -17,6 +17,7 @@ from gpupool.metering.service import Metering
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling.policies import DEFAULT
+from gpupool.scheduling.quiet_defrag import Budget
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import Services
@@ -35,6 +36,7 @@ def compose(
     policy: str = DEFAULT,
     job_limits: JobLimits = USUAL,
     pending_limits: PendingLimits = PENDING_LIMITS,
+    quiet_budget: Budget | None = None,
 ) -> Services:
     """The services of one pool over its store; the caller begins and closes them."""
     tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
@@ -49,6 +51,7 @@ def compose(
         rules=rules,
         job_limits=job_limits,
         pending_limits=pending_limits,
+        quiet_budget=quiet_budget,
     )
     checks = Checks()
     checks.add("threads", threads_check(register))
