@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define KERNEL_ABI 5 /* grows with every change of what follows */
+#define KERNEL_ABI 6 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
@@ -78,6 +78,21 @@ void amounts_add(const struct kernel_amounts *amounts, int64_t sign, int64_t nod
 
 /* Judges all cards of these nodes anew, of each node once; returns how many there are. `call` is another number each time. */
 int64_t fit_look(const struct kernel_fit *fit, const int64_t *nodes, int64_t n, int64_t call);
+
+/* Many shapes against the same columns. `group` says which line of `open` (groups * cards_in_all) a shape has: the cards of the
+ * kind that it asks for which are open to it. `need` is bytes of a seat, below 0 where it is `part` thousandths of the card's. */
+struct kernel_rooms {
+    int64_t width, cards_in_all;
+    const int64_t *rows, *cards;
+    const int64_t *milli, *size, *memory, *cpu, *host;
+    const int64_t *count, *held, *asked_cpu, *asked_host, *need, *part, *group; /* per shape */
+    int64_t *found;       /* per shape: nodes with room */
+    const uint8_t *whole; /* per shape */
+    const uint8_t *open;
+};
+
+/* Adds `sign` for each of these nodes that has room, for so many shapes. */
+void rooms_count(const struct kernel_rooms *rooms, int64_t first, int64_t shapes, const int64_t *nodes, int64_t n, int64_t sign);
 
 /* FGD. `weight` is how often each class is expected, in whole numbers whose sum is at most 2^31; `steps` are the least
  * D times that sum that reach the scores 1 .. 99. NULL: no memory, or a grid wider than KERNEL_MAX_CARDS. */

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
@@ -14,7 +15,7 @@ from gpupool.model.gang import Group, Role
 from gpupool.model.quota import Amount, Limit, Quota
 from gpupool.scheduling.admit import judge
 from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.cycle import cycle, planned
 from gpupool.scheduling.explain import explain
 from gpupool.scheduling.fairness import budget
 from gpupool.scheduling.feasible import model_matches, vendors_of
@@ -28,7 +29,7 @@ from gpupool.scheduling.snapshot import (
     TenantView,
     Waiting,
 )
-from gpupool.scheduling.victims import PreemptionRules
+from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from tests.support.gang_builders import gang, group, occupied, role, running
 from tests.support.scheduling_builders import apply, cards, snapshot
 
@@ -545,3 +546,25 @@ def test_a_plan_with_evictions_leaves_the_board_as_it_was(before: Snapshot) -> N
     assert cycle(before, 10**12, board=board, rules=RULES) == cycle(before, 10**12, rules=RULES)
     assert np.array_equal(board.free.milli, columns[0])
     assert np.array_equal(board.free.size, columns[1])
+
+
+def _awake(before: Snapshot, now_ns: int, limit: int, board: Board, rules: PreemptionRules = GENTLE) -> Plan:
+    with planned(before, now_ns, limit, board, rules) as (plan, _):
+        return plan
+
+
+@often
+@given(st.one_of(mixtures(), crowds()), st.integers(1, 8), st.lists(st.sampled_from([0, 250, 1000]), max_size=4))
+def test_classes_that_sleep_change_no_plan(before: Snapshot, limit: int, ends: list[int]) -> None:
+    """Without limits, so that they may sleep; also from plan to plan, and with the sentences of those that slept."""
+    before = replace(before, tenants={name: replace(view, quota=Quota()) for name, view in before.tenants.items()})
+    boards, rules = (Board(before), Board(before)), PreemptionRules(enabled=False)
+    with mock.patch("gpupool.scheduling.cycle.FEWEST", 0):
+        for row, milli in enumerate([*ends, 0]):
+            plan = cycle(before, 10**12, limit=limit, board=boards[0], rules=rules)
+            assert plan == _awake(before, 10**12, limit, boards[1], rules)
+            assert list(plan.rejections) == [one.key for one in apply(before, plan).waiting]
+            before = replace(apply(before, plan), promised=plan.starts)
+            column = before.cards.free_milli.copy()
+            column[row % len(column)] = milli
+            before = replace(before, cards=replace(before.cards, free_milli=column))

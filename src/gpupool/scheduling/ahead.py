@@ -132,6 +132,13 @@ class Ahead:
         made = {key: start for key, start in self.starts.items() if start.firm}
         return {**made, **self._promises.untouched()}  # a class has one: that of its first head
 
+    def may_promise(self, waiting: Waiting) -> bool:
+        """Whether a start could be promised to such a class now, where nobody has a limit."""
+        parts = self._parts(waiting)
+        if not parts or not self._may_search(""):
+            return False
+        return self._backfill is None or self._backfill.due(parts, self._depth, priority=waiting.priority)
+
     @contextmanager
     def due(self, waiting: Waiting, claim: str) -> Iterator[bool]:
         """Whether it was promised a start that has come; if so, the cards of the promise alone are in sight."""
@@ -290,7 +297,7 @@ class Ahead:
         return waiting.tenant, waiting.shape, self._least(waiting)
 
     def _least(self, waiting: Waiting) -> Amount:
-        gang = self._gangs.get(waiting.gang.id) if waiting.gang else None
+        gang = self._gangs[waiting.gang.id] if waiting.gang else None
         return self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
 
     def _attempt_at(self, waiting: Waiting, instant_ns: int, *, inside: bool = False) -> Taken | None:

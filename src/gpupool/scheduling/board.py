@@ -25,6 +25,7 @@ from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_partitions import Cuts
 from gpupool.scheduling.score_topology import LinkedSets
+from gpupool.scheduling.sleepers import Sleepers
 from gpupool.scheduling.snapshot import Cards, Hosts, Ints, Running, Snapshot
 
 _REMEMBERED = 256
@@ -205,6 +206,7 @@ class Board:
         self._heard: list[_Heard] = []
         self.roster.begin(snapshot.cards)
         self.roster.follow(snapshot.running)
+        self.sleepers = Sleepers(self.free, self.roster)
 
     def _begin_policy(self, snapshot: Snapshot) -> None:
         policy, expected = snapshot.policy, snapshot.expected

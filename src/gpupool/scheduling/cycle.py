@@ -10,20 +10,22 @@ nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
+from gpupool.model.claim import Rejection
 from gpupool.model.quota import Amount
 from gpupool.scheduling.ahead import Ahead
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.evicting import Evicting
 from gpupool.scheduling.fairness import NOT_OWED, Standing
 from gpupool.scheduling.floors import Floors
-from gpupool.scheduling.gang import Missing, Muster, least_amount, missing, next_member
+from gpupool.scheduling.gang import Gangs, Missing, Muster, least_amount, next_member
 from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.promises import Promised, promised_claims
-from gpupool.scheduling.roster import Roster
+from gpupool.scheduling.rejections import After, Rejections
+from gpupool.scheduling.sleepers import FEWEST
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.turns import Queue
 from gpupool.scheduling.verdicts import Verdicts
@@ -49,7 +51,7 @@ def cycle(
     `rules` say who may be evicted; whoever is placed on seats that others leave is placed once they are gone.
     Without `said` nothing is found out about who waits and the rejections are empty: nobody would read them.
     """
-    with planned(snapshot, now_ns, limit, board, rules, said=said) as (plan, _):
+    with planned(snapshot, now_ns, limit, board, rules, said=said, sleeps=True) as (plan, _):
         return plan
 
 
@@ -62,8 +64,12 @@ def planned(
     rules: PreemptionRules = GENTLE,
     *,
     said: bool = True,
+    sleeps: bool = False,
 ) -> Iterator[tuple[Plan, Run]]:
-    """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end."""
+    """The plan, and the run with the working copy as the plan leaves it; the board is rolled back at the end.
+
+    With `sleeps`, classes that cannot have room are passed over (`sleepers`): the plan is the same, the run knows less.
+    """
     at_jobs = board.roster.looked if board else 0
     board = Board(snapshot) if board is None else board.follow(snapshot)
     board.restart(snapshot)
@@ -72,9 +78,9 @@ def planned(
     snapshot = owed_first(owed_first(snapshot, owed), promised)
     looked, mark = board.free.rows, board.mark()
     try:
-        run = Run(snapshot, now_ns, board, rules, owed, promised)
+        run = Run(snapshot, now_ns, board, rules, owed, promised, sleeps=sleeps)
         placed = run.place_all(limit)
-        rejections = run.evicting.said(run.ahead.said(run.verdicts.all(len(placed)))) if said else {}
+        rejections = run.rejections(len(placed)) if said else {}
         effort = Effort(board.free.rows - looked, len(snapshot.waiting), run.attempts, board.roster.looked - at_jobs)
         starts = {**run.ahead.starts, **run.evicting.starts, **run.ahead.promised()}
         evictions = tuple(run.evicting.evictions)
@@ -94,6 +100,8 @@ class Run:
         rules: PreemptionRules,
         owed: Iterable[str] = (),
         promised: Promised = MappingProxyType({}),
+        *,
+        sleeps: bool = False,
     ) -> None:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
@@ -108,7 +116,8 @@ class Run:
         self.work.waits |= (
             {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
         )
-        self.gangs = _gangs(snapshot, board.roster)
+        self.asleep = board.sleepers.of(snapshot, promised) if sleeps and self._may_sleep(rules) else None
+        self.gangs = Gangs(snapshot.waiting, snapshot.cards.node, board.roster.of_gang)
         self._reclaims = rules.enabled and rules.reclaims
         self.floors = self.begin_floors()
         self.verdicts = Verdicts(self.work, self.gangs)
@@ -122,6 +131,8 @@ class Run:
         waiting, placed, queue = self.snapshot.waiting, list[Placement](), self.queue()
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
+            if self.asleep is not None and self.asleep.is_closed(i):
+                continue
             self.attempts += 1
             self.ahead.show(waiting[i], claim_of(waiting[i], head))
             found = self._place(waiting[i], head)
@@ -129,6 +140,8 @@ class Run:
             self.verdicts.placed(i, len(found))
             if (after := self._seen_to(waiting[i], head, [seated for _, seated in found])) is not None:
                 queue.put_back(i, after)
+            elif self.asleep is not None and (behind := self.asleep.after(i, self.ahead.may_promise)) is not None:
+                queue.put_back(behind, 0)
             if waiting[i].key in self.floors:
                 stays = after is not None and not self.borrows(waiting[i])
                 if self.floors.had_turn(waiting[i].key, stays=stays):
@@ -136,6 +149,24 @@ class Run:
         self.ahead.lift()
         self.work.lift()
         return placed
+
+    def rejections(self, placed: int) -> Mapping[ClassKey, Rejection]:
+        """Why each class waits of which something is left; of those that slept once somebody asks."""
+        if self.asleep is None:
+            return self._told(placed, self.verdicts.left())
+        told = self._told(placed, self.verdicts.left(self.asleep.to_judge()))
+        return Rejections(self.verdicts.left, told, After(self.work, placed))
+
+    def _told(self, placed: int, classes: Iterable[Waiting]) -> dict[ClassKey, Rejection]:
+        return self.evicting.said(self.ahead.said(self.verdicts.all(placed, classes)))
+
+    def _may_sleep(self, rules: PreemptionRules) -> bool:
+        """Whether a class without room has none however the plan goes on, and nothing comes of its turn."""
+        snapshot = self.snapshot
+        if len(snapshot.waiting) < FEWEST or self.work.quotas.limited or self._owed:
+            return False
+        kept = snapshot.kept or snapshot.reservations
+        return not kept and not (rules.enabled and self.work.roster.anyone_leaves)
 
     def queue(self) -> Queue:
         """Everybody who waits, in the order of their turns now."""
@@ -146,6 +177,7 @@ class Run:
             lambda i: self.standing(waiting[i]),
             lambda i, head: self.place(waiting[i], head),
             lambda i, head: self.floor(waiting[i], head),
+            None if self.asleep is None else self.asleep.in_queue(),
         )
 
     def owed(self, waiting: Waiting, head: int = 0) -> int:
@@ -204,7 +236,7 @@ class Run:
 
     def least(self, waiting: Waiting) -> Amount:
         """The least that the class's next claim, or the gang, will hold; of a gang that runs, its next member."""
-        gang = self.gangs.get(waiting.gang.id) if waiting.gang else None
+        gang = self.gangs[waiting.gang.id] if waiting.gang else None
         if gang is None:
             return self.work.least(waiting.shape)
         return least_amount(self.work, gang) if gang.needed else next_member(self.work, gang)
@@ -271,9 +303,3 @@ class Run:
 
     def _placement(self, job: str, seated: Seated, gang: str = "") -> Placement:
         return placement(self.snapshot, self.work.free, self.work.board.rater, job, seated, gang)
-
-
-def _gangs(snapshot: Snapshot, roster: Roster) -> dict[str, Missing]:
-    """By id, what is missing of every gang that waits."""
-    node = snapshot.cards.node
-    return {w.gang.id: missing(w, roster.of_gang(w.gang.id), node) for w in snapshot.waiting if w.gang is not None}

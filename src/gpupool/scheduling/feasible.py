@@ -97,7 +97,7 @@ class Fit:
     def __init__(self, shape: Shape, free: Free) -> None:
         self.shape = shape
         self.need = needed_bytes(shape, free)
-        self.wanted = _of_kind(shape, free)
+        self.wanted = of_kind(shape, free)
         self.fixed = self._unchanging(free)
         self.why = np.zeros(len(free.cards), dtype=np.int8)
         self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
@@ -253,7 +253,7 @@ def _partition_bytes(profile: str, free: Free) -> Ints:
     return need
 
 
-def _of_kind(shape: Shape, free: Free) -> Codes:
+def of_kind(shape: Shape, free: Free) -> Codes:
     """Why a card is not of the kind that was asked for (model, labels, partitions), FITS elsewhere."""
     cards = free.cards
     why = np.zeros(len(cards), dtype=np.int8)

@@ -7,8 +7,9 @@ members go where the policy puts them. What was tried in vain is rolled back.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -77,6 +78,26 @@ def missing(waiting: Waiting, running: Sequence[Running], node_of_row: Ints) -> 
         least[path] = max(0, role.minimum - (role.desired - len(left[path])))
         nodes[path] = frozenset(where[job] for job in mine if job in where)
     return Missing(gang, roles, left, least, nodes)
+
+
+class Gangs(dict[str, Missing]):
+    """By id, what is missing of every gang that waits; worked out when somebody asks for it."""
+
+    def __init__(
+        self, waiting: Iterable[Waiting], node_of_row: Ints, running: Callable[[str], Sequence[Running]] | None = None
+    ) -> None:
+        """`running` tells which members of a gang run; without it none does."""
+        super().__init__()
+        self._classes, self._node, self._running = waiting, node_of_row, running
+
+    def __missing__(self, name: str) -> Missing:
+        runs = self._running(name) if self._running is not None else ()
+        found = self[name] = missing(self._waiting[name], runs, self._node)
+        return found
+
+    @cached_property
+    def _waiting(self) -> Mapping[str, Waiting]:
+        return {one.gang.id: one for one in self._classes if one.gang is not None}
 
 
 def _roles(group: Group, at: Path = ()) -> list[tuple[Path, Role]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpupool.scheduling.snapshot import Cards
 
-ABI = 5
+ABI = 6
 MAX_CARDS = 64
 """On one node; a pool with a wider node is rated in NumPy."""
 _INT, _AT = ctypes.c_int64, ctypes.c_void_p
@@ -25,6 +25,7 @@ _INT, _AT = ctypes.c_int64, ctypes.c_void_p
 _FUNCTIONS: Sequence[tuple[str, Any, tuple[Any, ...]]] = (
     ("amounts_add", None, (_AT, _INT, _INT, _AT, _INT, _INT, _AT, _INT, _INT)),
     ("fit_look", _INT, (_AT, _AT, _INT, _INT)),
+    ("rooms_count", None, (_AT, _INT, _INT, _AT, _INT, _INT)),
     ("fgd_open", _AT, (_AT, _AT, _AT, _AT)),
     ("fgd_close", None, (_AT,)),
     ("fgd_rate", None, (_AT, _AT, _AT, _INT, _AT)),

@@ -58,6 +58,13 @@ class _Amounts(ctypes.Structure):
     _fields_ = _fields("", "milli size cpu host grid slot open")
 
 
+class _Rooms(ctypes.Structure):
+    _fields_ = _fields(
+        "width cards_in_all",
+        "rows cards milli size memory cpu host count held asked_cpu asked_host need part group found whole open",
+    )
+
+
 class _Scores(ctypes.Structure):
     _fields_ = _fields("nodes", "by_rank rank roomy highest")
 
@@ -186,6 +193,22 @@ class Amounts(_Kept):
         self._rows[:count] = rows
         self._sizes[:count] = sizes
         self._call(self._amounts, sign, node, self._rows_at, count, milli, self._sizes_at, cpu, host)
+
+
+class RoomCount(_Kept):
+    """On how many nodes shapes have room; `fields` are those of `struct kernel_rooms`, which the caller changes."""
+
+    def __init__(self, kernel: Kernel, places: Places, **fields: npt.NDArray[Any]) -> None:
+        super().__init__()
+        self._call = kernel.calls.rooms_count
+        width, cards = places.rows.shape[1], len(fields["milli"])
+        self._rooms = self._struct(
+            _Rooms, width=width, cards_in_all=cards, rows=places.rows, cards=places.cards, **fields
+        )
+
+    def add(self, first: int, shapes: int, nodes: Ints, sign: int) -> None:
+        """`sign` for each of these nodes that has room for each of so many shapes."""
+        self._call(self._rooms, first, shapes, nodes.ctypes.data, len(nodes), sign)
 
 
 class Scores(_Kept):

@@ -66,11 +66,12 @@ def owed_first(snapshot: Snapshot, owed: Collection[str]) -> Snapshot:
     """With those who are owed as the first heads of their classes."""
     if not owed:
         return snapshot
-    return replace(snapshot, waiting=tuple(_owed_first(one, owed) for one in snapshot.waiting))
+    names = frozenset(owed)
+    return replace(snapshot, waiting=tuple(_owed_first(one, names) for one in snapshot.waiting))
 
 
-def _owed_first(waiting: Waiting, owed: Collection[str]) -> Waiting:
-    if waiting.gang is not None or not any(job in owed for job in waiting.heads):
+def _owed_first(waiting: Waiting, owed: frozenset[str]) -> Waiting:
+    if waiting.gang is not None or owed.isdisjoint(waiting.heads):
         return waiting
     order = sorted(range(len(waiting.heads)), key=lambda n: waiting.heads[n] not in owed)
     ages = tuple(waiting.heads_ns[n] for n in order) if waiting.heads_ns else ()

@@ -10,7 +10,7 @@ See docs/decisions/0029-promised-starts.md.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -42,12 +42,13 @@ def promised_claims(snapshot: Snapshot) -> Promised:
     return dict(sorted(found.items(), key=lambda one: (one[1].at_ns, one[0])))
 
 
-def _waiting_among(waiting: Iterable[Waiting], claims: Container[str]) -> dict[str, Waiting]:
+def _waiting_among(waiting: Iterable[Waiting], claims: Iterable[str]) -> dict[str, Waiting]:
     """By claim those that still wait, with their class, which may be another one than it was."""
-    found = dict[str, Waiting]()
+    found, wanted = dict[str, Waiting](), frozenset(claims)
     for one in waiting:
         names = one.heads if one.gang is None else (one.gang.id,)
-        found.update((name, one) for name in names if name in claims)
+        if not wanted.isdisjoint(names):
+            found.update((name, one) for name in names if name in wanted)
     return found
 
 

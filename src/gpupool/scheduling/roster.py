@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Mapping
+from collections.abc import Set as AbstractSet
 
 from gpupool.scheduling.ends import Ends
 from gpupool.scheduling.runs import Runs
@@ -52,6 +53,11 @@ class Roster:
     def of_gang(self, gang: str) -> list[Running]:
         """Members that run."""
         return self._in_order(self._gangs.get(gang, {}))
+
+    @property
+    def running_gangs(self) -> AbstractSet[str]:
+        """Gangs of which a member runs."""
+        return self._gangs.keys()
 
     def leaving_for(self, job: str) -> list[Running]:
         """Who was told to give its seats back to this job or gang."""

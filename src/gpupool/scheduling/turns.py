@@ -53,12 +53,15 @@ class Queue:
         stands: Callable[[int], Standing] = _level,
         owed: Callable[[int, int], int] = _owed_nothing,
         floor: Callable[[int, int], int | None] = _no_floor,
+        among: Iterable[int] | None = None,
     ) -> None:
+        """`among`: numbers of the classes that are in the queue at first; all of them."""
         self._waiting = tuple(waiting)
         self._borrowing, self._stands, self._owed, self._floor = borrowing, stands, owed, floor
         self._taken: _Lane | None = None
         """The lane of which the first was taken: when the next is asked for, it stands where its tenant does then."""
-        self._begin([(i, 0) for i, one in enumerate(self._waiting) if one.heads])
+        first = range(len(self._waiting)) if among is None else among
+        self._begin([(i, 0) for i in first if self._waiting[i].heads])
 
     def take(self) -> tuple[int, int] | None:
         """(class, head) whose turn it is, or None; the class is out until it is put back."""

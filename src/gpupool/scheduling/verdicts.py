@@ -6,7 +6,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from gpupool.model.claim import Rejection, Shape
@@ -37,11 +37,15 @@ class Verdicts:
         if not count or waiting.gang is not None:
             self._tried.add(waiting.key)
 
-    def all(self, placed: int) -> dict[ClassKey, Rejection]:
-        """By class, of every one of which something still waits."""
-        waiting = self._work.snapshot.waiting
-        left = [w for w, taken in zip(waiting, self._taken, strict=True) if w.count > taken]
-        return {one.key: self.of(one, placed) for one in left}
+    def left(self, among: Iterable[int] | None = None) -> list[Waiting]:
+        """Every class of which something still waits; of those with these numbers."""
+        waiting, taken = self._work.snapshot.waiting, self._taken
+        each = range(len(waiting)) if among is None else among
+        return [waiting[i] for i in each if waiting[i].count > taken[i]]
+
+    def all(self, placed: int, classes: Iterable[Waiting]) -> dict[ClassKey, Rejection]:
+        """By class."""
+        return {one.key: self.of(one, placed) for one in classes}
 
     def of(self, waiting: Waiting, placed: int) -> Rejection:
         """`placed`: how many claims the plan places, for the one that comes in the next round."""

@@ -1,0 +1,36 @@
+"""A plan in a full pool costs what an event concerns, and not how many classes wait: counted.
+
+Counted are heads that had a turn, cards looked at, and calls of functions. What an array operation or the kernel does
+inside is one call. The times are `make bench ARGS=cycles`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.figures.cycles import Full
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.snapshot import Effort
+from tests.performance.test_plan import calls
+
+FEW, MANY = 200, 2_000
+
+
+def cost(what: str, count: int) -> tuple[Effort, int]:
+    """Of a plan after a job has ended, on a board that has seen the queue."""
+    full = Full(count, what, "40x8xH200")
+    board = Board(full.snapshot(0))
+    for event in range(2):
+        cycle(full.snapshot(event), 10**9, board=board)
+    full.end_one(1)
+    before = full.snapshot(2)
+    return cycle(before, 2 * 10**9, board=board).effort, calls(lambda: cycle(before, 2 * 10**9, board=board))
+
+
+@pytest.mark.parametrize("what", ["shapes", "gangs"])
+def test_ten_times_the_classes_take_as_many_turns_and_hardly_more_calls(what: str) -> None:
+    few, many = cost(what, FEW), cost(what, MANY)
+    assert many[0].attempts == few[0].attempts <= 40
+    assert many[0].rows <= few[0].rows + 100
+    assert many[1] <= few[1] * 1.5
