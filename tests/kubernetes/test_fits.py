@@ -19,6 +19,8 @@ WHOLE = {"main": asking(1, 1000, None)}
 CARDS = 4
 ZONE = "topology.kubernetes.io/zone"
 FULL, EMPTY = "fits-00000", "fits-00001"
+#: The fuller node first, whatever came before: so each test sees by where a pod lands which rule kept it away.
+SETTINGS = {"policy": "binpack", "replaceSeconds": 0}
 STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
@@ -32,7 +34,7 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.adopt(cluster.simulate_nodes(2, prefix="fits"), CARDS)
         for name, zone in ((FULL, "a"), (EMPTY, "b")):
             made.admin.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE: zone}}})
-        made.start(replaceSeconds=0)
+        made.start(**SETTINGS)
         yield made
 
 
@@ -71,7 +73,7 @@ def report(pool: ClusterPool, pods_path: str) -> None:
         said = others_of(one for one in pods if one["spec"].get("nodeName") == node).to_json()
         pool.admin.merge(f"{ledger.NODES}/{node}/status", {"status": {"others": None}})
         pool.admin.merge(f"{ledger.NODES}/{node}/status", {"status": {"others": said}})
-    pool.start(replaceSeconds=0)
+    pool.start(**SETTINGS)
 
 
 def lands(admin: Api, pods_path: str, made: Object) -> str:
@@ -135,7 +137,7 @@ def test_pods_of_one_plan_that_want_one_port_do_not_meet(admin: Api, pods_path: 
     pool.kill()
     for name in ("one", "two", "three"):
         admin.create(pods_path, with_port(asks(pods_path, name), 8080))
-    pool.start(replaceSeconds=0)
+    pool.start(**SETTINGS)
 
     def bound() -> list[str]:
         found = [one for one in admin.get(pods_path)["items"] if one["metadata"]["name"] != "first"]
@@ -184,7 +186,7 @@ def test_a_node_takes_no_more_pods_than_it_may(pool: ClusterPool, admin: Api, po
     pool.kill()
     for n in range(4):
         admin.create(pods_path, asks(pods_path, f"p-{n}", containers={"main": asking()}))
-    pool.start(replaceSeconds=0)
+    pool.start(**SETTINGS)
     nodes = [admin.until(f"{pods_path}/p-{n}", is_bound)["spec"]["nodeName"] for n in range(4)]
     assert nodes.count(FULL) == 1
     pods = {"status": {"capacity": {"pods": "10000"}, "allocatable": {"pods": "10000"}}}
@@ -240,7 +242,7 @@ def test_pods_are_spread_as_they_say(admin: Api, pods_path: str, pool: ClusterPo
     pool.kill()
     for n in range(4):
         admin.create(pods_path, asks(pods_path, f"web-{n}", {"topologySpreadConstraints": [rule]}, "web"))
-    pool.start(replaceSeconds=0)
+    pool.start(**SETTINGS)
     nodes = [admin.until(f"{pods_path}/web-{n}", is_bound)["spec"]["nodeName"] for n in range(4)]
     assert sorted(nodes) == [FULL, FULL, EMPTY, EMPTY]
 
