@@ -30,12 +30,16 @@ from gpupool.scheduling.victims import (
     Victim,
     of_lower_priority,
     together,
+    whole,
     without,
 )
 from gpupool.scheduling.work import Work
 
 MOST_IN_VAIN = 16
 """After so many sorts of claims for which nothing was found, those behind them do not evict before they do."""
+
+MOST_OWN = 8
+"""So many of a tenant's own jobs are tried at most, one more each time, until the rest can be taken from others."""
 
 
 _SEATS = attrgetter("rows"), attrgetter("sizes")
@@ -91,12 +95,34 @@ class Evicting:
         inside = not self._work.quotas.borrows(waiting.tenant, waiting.shape, self._least(waiting, asked))
         back = self._back(waiting, asked) if inside and self.rules.reclaims else []
         below = [one for one in self._below(waiting, asked) if one.tenant in full]
-        for candidates in (back, sorted(below, key=lambda victim: victim.key)):
+        below.sort(key=lambda victim: (victim.priority, victim.key))
+        others = full - {waiting.tenant}
+        over = [one for one in self._overdrawn(waiting, asked) if one.tenant in others] if others else []
+        for candidates in (back, below, over):
             if candidates and (found := self._preemptor.take_back(claimant, candidates)):
                 self._note(claimant, found)
                 return True
+        if others and (found := self._own_first(claimant, below)):
+            self._note(claimant, found)
+            return True
         (self._vain if back else self._vain_in_quota).add(vain)
         return False
+
+    def _own_first(self, claimant: Claimant, below: Sequence[Victim]) -> Preemption | None:
+        """The fewest of its own tenant's work, in order, without which it may take back from others, and those."""
+        waiting, asked = claimant.waiting, claimant.asked
+        own = [one for one in below if one.tenant == waiting.tenant][:MOST_OWN]
+        for count in range(1, len(own) + 1):
+            first = whole(own[:count])
+            mark = self._work.mark()
+            for one in first:
+                self._work.release(one.jobs)
+            others = (self._back(waiting, asked), self._overdrawn(waiting, asked))
+            self._work.rollback(mark)
+            for candidates in others:
+                if candidates and (found := self._preemptor.take_back(claimant, candidates, first)):
+                    return found
+        return None
 
     def _found(self, claimant: Claimant, candidates: Sequence[Victim]) -> Preemption | None:
         """Victims for cards; where the pool keeps so much that quota lacks beside free cards, the cheapest of all."""

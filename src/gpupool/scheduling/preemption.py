@@ -65,19 +65,24 @@ class Preemptor:
         finally:
             self._work.rollback(mark)
 
-    def take_back(self, claimant: Claimant, back: Sequence[Victim]) -> Preemption | None:
-        """The fewest of these, in order, that have to leave so that quota and cards suffice; None if all do not."""
+    def take_back(self, claimant: Claimant, back: Sequence[Victim], first: Sequence[Victim] = ()) -> Preemption | None:
+        """The fewest of these, in order, that have to leave so that quota and cards suffice; None if all do not.
+
+        `first` leave in any case, and are named too.
+        """
         mark = self._work.mark()
         try:
             self._work.release(self._work.coming(claimant.job))
+            for one in first:
+                self._work.release(one.jobs)
             enough = bisect_left(
                 range(len(back) + 1), True, key=lambda n: bool(self._proven(claimant, whole(back[:n])))
             )
-            first = whole(back[:enough])
-            if enough > len(back) or not self._budgets.allow(first):
+            found = whole(back[:enough])
+            if enough > len(back) or not self._budgets.allow([*first, *found]):
                 return None
-            victims = self._needed(claimant, first)
-            return Preemption(tuple(victims), self._proven(claimant, victims))
+            victims = self._needed(claimant, found)
+            return Preemption((*first, *victims), self._proven(claimant, victims))
         finally:
             self._work.rollback(mark)
 

@@ -1,11 +1,11 @@
 """Which running jobs may be taken back for a claim that is inside what its tenant is guaranteed.
 
-Of those whom one node guarantees something together, the jobs that may not be preempted, then those that started first,
-and fit in it are their own; the rest runs on borrowed quota. Only borrowed jobs that said they may be preempted are
-given back, a gang as a whole, and only where every node between the borrower and the branch that it shares with the
-claimant holds more than its nominal part: within its own cohort a tenant may use what its siblings leave. Whether a
-victim's seats help at all is not judged here. Priority does not protect: who borrows takes that on. What may not be
-preempted runs to its end: a command that was not meant to be run twice never is.
+Of those whom one node guarantees something together, the jobs that may not be preempted, then those of higher priority,
+then those that started first, and fit in it are their own; the rest runs on borrowed quota. Only borrowed jobs that
+said they may be preempted are given back, a gang as a whole, and only where every node between the borrower and the
+branch that it shares with the claimant holds more than its nominal part: within its own cohort a tenant may use what
+its siblings leave. Whether a victim's seats help at all is not judged here. Priority does not protect: who borrows
+takes that on. What may not be preempted runs to its end: a command that was not meant to be run twice never is.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ class Lot:
     def preemptible(self) -> bool:
         """Whether all of it may be interrupted and started again."""
         return all(job.preemptible for job in self.jobs)
+
+    @property
+    def priority(self) -> int:
+        """The highest of its jobs."""
+        return max(job.priority for job in self.jobs)
 
     @property
     def age(self) -> tuple[int, str]:
@@ -112,13 +117,14 @@ def _sum(uses: Iterable[Use]) -> Use:
 def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
     """By tenant, the lots that are not inside what is guaranteed, each of which is inside if it still fits.
 
-    Those that may not be preempted come first, of equals the oldest. One that is partly inside a tenant's own nominal
+    Those that may not be preempted come first, then higher priorities, of equals the oldest: a tenant gives back what it
+    needs least. One that is partly inside a tenant's nominal
     part uses that up: younger ones give back before it.
     """
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
     beyond: dict[str, list[Lot]] = defaultdict(list)
     gangs = set[str]()
-    for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, lot.age)):
+    for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, -lot.priority, lot.age)):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
         fits = all(inside[(id(node), r)] + amount <= max(0, tree.cap(node, r)) for node, r, amount in parts if amount)
         kept = fits and lot.core not in gangs
@@ -132,7 +138,7 @@ def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[st
 
 def _order(found: list[Lot]) -> list[Lot]:
     """The one to take first comes last: lowest priority, then a member that its gang goes on without, then youngest."""
-    return sorted(found, key=lambda lot: (-max(job.priority for job in lot.jobs), bool(lot.core), lot.age))
+    return sorted(found, key=lambda lot: (-lot.priority, bool(lot.core), lot.age))
 
 
 def _next(tree: Tree, left: Mapping[str, list[Lot]], over: Callable[[Node], bool]) -> str | None:
