@@ -9,10 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.conformance.filed import SUITES as QUOTA_SUITES  # noqa: E402
 from tests.conformance.table import Argued, Found, all_examined, argued  # noqa: E402  (found from the root alone)
 
 TARGET = ROOT / "docs" / "reference" / "conformance.md"
 TITLES = {"kai": "KAI-Scheduler", "kueue": "Kueue", "slurm": "Slurm"}
+QUOTA_PAGE = "conformance-kueue-slurm.md"
+"""Beside it: `gen_conformance_kueue_slurm`."""
 HEAD = """# Cases of other schedulers
 
 <!-- Made by `make docs`; change the code instead. -->
@@ -50,6 +53,8 @@ def _counts(found: Found) -> str:
 
 def _suite(found: Found) -> Iterator[str]:
     yield f"\n## {_title(found.suite)}\n"
+    if found.suite in QUOTA_SUITES:
+        yield f"Every difference, with both outcomes: [Kueue's and Slurm's cases]({QUOTA_PAGE}).\n"
     for one in argued(found.suite):
         yield from _reason(one)
     if found.outside:

@@ -6,7 +6,9 @@
                        runs on several), `memory`, `parts` of a gang, `members` and `minimum` of an elastic one
     expected           names of those `evicted` and `placed`, of the latter the model where there are several
 
-Everything may be preempted. Only quotas decide: the one node has every card.
+    rules              of eviction; the fair share is taken back only where a case says `fair`
+
+Everything may be preempted unless a claim says otherwise. Only quotas decide: the one node has every card.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def _after(case: Case, found: Outcome) -> Case:
 
 
 def _now_ns(case: Case) -> int:
-    return NOW_NS + case.get("now", 0) * SECOND
+    return NOW_NS + int(case.get("now", 0)) * SECOND
 
 
 def snapshot(case: Case) -> Snapshot:
@@ -151,7 +153,7 @@ def _quota(one: Mapping[str, Any]) -> Quota:
 
 def _weight(one: Mapping[str, Any]) -> int:
     # No weight is 0 here: the least one stands for it.
-    return max(1, round(one.get("weight", 1) * WEIGHT))
+    return max(1, round(float(one.get("weight", 1)) * WEIGHT))
 
 
 def _tenant(name: str, view: Mapping[str, Any], running: Iterable[Running]) -> TenantView:
@@ -161,7 +163,7 @@ def _tenant(name: str, view: Mapping[str, Any], running: Iterable[Running]) -> T
 
 
 def _running(case: Case, pool: Cards) -> tuple[Running, ...]:
-    left = {name: list(np.flatnonzero(pool.model == at)) for at, name in enumerate(pool.models)}
+    left = {name: np.flatnonzero(pool.model == at).tolist() for at, name in enumerate(pool.models)}
     found = list[Running]()
     for one in case["claims"]:
         if "started" in one:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from tests.conformance.case import HERE, SUITES, Case, cases
+from tests.conformance.filed import SUITES as QUOTA_SUITES
+from tests.conformance.filed import filed
 from tests.conformance.judge import Kind, Verdict, judge
 
 UNARGUABLE = (Kind.LIVELOCK,)
@@ -87,7 +89,28 @@ def _count(found: Found, case: Case, verdict: Verdict, reason: str | None) -> No
         found.argued[reason] += 1
 
 
-EXAMINERS: dict[str, Callable[[], Found]] = {suite: partial(examined, suite) for suite in SUITES}
+def examined_quotas(suite: str) -> Found:
+    """Every case of a suite about quotas planned and compared with what it says, or with what was written down here."""
+    found = Found(suite)
+    for one in filed(suite):
+        if one.outside:
+            found.outside[one.outside] += 1
+            continue
+        ended = one.ended()
+        argued = one.argued
+        if argued is None and ended == one.case["expected"]:
+            found.equal += 1
+        elif argued is not None and ended == {word: argued[word] for word in ended} != one.case["expected"]:
+            found.argued[argued["reason"]] += 1
+        else:
+            found.different.append(f"{one.id}: {ended}")
+    return found
+
+
+EXAMINERS: Mapping[str, Callable[[], Found]] = {
+    **{suite: partial(examined, suite) for suite in SUITES},
+    **{suite: partial(examined_quotas, suite) for suite in QUOTA_SUITES},
+}
 """By suite, what plays and compares its cases; one whose cases have another form comes here with its own."""
 
 

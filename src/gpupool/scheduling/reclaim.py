@@ -117,9 +117,8 @@ def _sum(uses: Iterable[Use]) -> Use:
 def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
     """By tenant, the lots that are not inside what is guaranteed, each of which is inside if it still fits.
 
-    Those that may not be preempted come first, then higher priorities, of equals the oldest: a tenant gives back what it
-    needs least. One that is partly inside a tenant's nominal
-    part uses that up: younger ones give back before it.
+    Those that may not be preempted come first, then higher priorities, of equals the oldest: a tenant gives back what
+    it needs least. One that is partly inside a tenant's own nominal part uses that up: others give back before it.
     """
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
     beyond: dict[str, list[Lot]] = defaultdict(list)
