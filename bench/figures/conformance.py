@@ -1,15 +1,22 @@
-"""Cases of KAI-Scheduler, Kueue and Slurm on the engine: how many end as there, and how many differ for a reason."""
+"""Cases of KAI-Scheduler, Kueue and Slurm on the engine: how many end as there; random lives that come to no rest."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable
+from multiprocessing import get_context
 from pathlib import Path
 
 from bench.rows import Row
+from tests.conformance.lives import Broken, lives
 from tests.conformance.table import Found, all_examined
 
 NAME = "conformance"
 COMMAND = "python -m bench conformance"
+LIVES = 100_000
+"""40 ms of a processor each."""
+AT_ONCE = 250
 
 
 def run(out: Path) -> list[Row]:
@@ -26,7 +33,25 @@ def run(out: Path) -> list[Row]:
         for one in found
     }
     (out / "conformance-cases.json").write_text(json.dumps(record, indent=1) + "\n")
-    return [row for one in found for row in _rows(one)]
+    return [*(row for one in found for row in _rows(one)), _lives(out)]
+
+
+def _lives(out: Path) -> Row:
+    """Random lives with guarantees, of which none may break."""
+    with get_context("spawn").Pool(os.cpu_count()) as workers:
+        found = [broken for part in workers.imap(_part, range(0, LIVES, AT_ONCE)) for broken in part]
+    (out / "conformance-lives.json").write_text(json.dumps([[one.seed, one.sentence] for one in found]) + "\n")
+    note = f"of {LIVES} lives: each event comes to rest, and a claim inside its guarantee starts after one round"
+    return Row("random lives that break", "", len(found), COMMAND, limit=0, note=f"{note}{_seeds(found)}")
+
+
+def _part(first: int) -> list[Broken]:
+    return list(lives(first, AT_ONCE))
+
+
+def _seeds(found: Iterable[Broken]) -> str:
+    named = ", ".join(str(one.seed) for one in found)
+    return f"; seeds {named}"[:400] if named else ""
 
 
 def _rows(found: Found) -> list[Row]:
