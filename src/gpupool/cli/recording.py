@@ -1,4 +1,4 @@
-"""`gpupool simulate --record` and `--check`: one simulated life as a table, and a check of such a table."""
+"""`gpupool simulate --record`, `--page`, `--check`: one life as a table or a picture, and a check of such a table."""
 
 from __future__ import annotations
 
@@ -19,32 +19,45 @@ if TYPE_CHECKING:
 EXIT_FAULTS = 1
 
 
-def recorded(question: Question, told: Tell, path: str) -> list[Life]:
-    """The one life of the question, written down with its raw lists. Raises BadOption, BadTrace, StateUnusable."""
-    from gpupool.drawing.page import write_files
-    from gpupool.simulation import decisions
+def recorded(question: Question, told: Tell, record: str | None, page: str | None) -> list[Life]:
+    """The one life of the question, written down: its decisions with the raw lists, and its picture.
+
+    Raises BadOption, BadTrace, StateUnusable.
+    """
+    from gpupool.simulation import decisions, picture
     from gpupool.simulation.study import Case, trace_of, watched
     from gpupool.simulation.trace import write_csv
 
     if len(question.policies) * len(question.seeds) > 1:
-        raise BadOption("--record is of one life: one policy, one seed", hint="--policy fgd --seeds 1")
+        raise BadOption("--record and --page are of one life: one policy, one seed", hint="--policy fgd --seeds 1")
     case = Case(question, question.policies[0], question.seeds[0])
-    nodes, seen = decisions.nodes_table(question.nodes), list[decisions.DecisionRecorder]()
+    nodes, seen = decisions.nodes_table(question.nodes) if record else "", list[decisions.DecisionRecorder]()
 
     def watcher(world: World) -> decisions.DecisionRecorder:
         seen.append(decisions.DecisionRecorder(world))
         return seen[0]
 
     life = watched(case, told, watcher)
-    record = Path(path)
-    claims = write_csv(trace_of(question, case.seed))
-    lists = dict(zip((one.name for one in decisions.beside(record)), (claims, nodes), strict=True))
-    try:
-        written = write_files(record.parent, {record.name: decisions.table(seen[0].rows), **lists})
-    except OSError as error:
-        raise StateUnusable(f"{path} cannot be written: {error.strerror}", hint="choose another --record") from error
-    say(f"record: {written[0]}, claims: {written[1]}, nodes: {written[2]}")
+    rows = seen[0].rows
+    if record:
+        names = [Path(record).name, *(one.name for one in decisions.beside(Path(record)))]
+        claims = write_csv(trace_of(question, case.seed))
+        _write(record, dict(zip(names, (decisions.table(rows), claims, nodes), strict=True)))
+    if page:
+        title = f"{question.source}: {case.policy}, seed {case.seed}"
+        _write(page, {Path(page).name: picture.html(title, question.nodes, rows, life.figures.timeline)})
     return [life]
+
+
+def _write(path: str, files: dict[str, str]) -> None:
+    """Beside each other, whole or not at all. Raises StateUnusable."""
+    from gpupool.drawing.page import write_files
+
+    try:
+        written = write_files(Path(path).parent, files)
+    except OSError as error:
+        raise StateUnusable(f"{path} cannot be written: {error.strerror}", hint="choose another file") from error
+    say(f"written: {', '.join(map(str, written))}")
 
 
 def checked(options: argparse.Namespace) -> int:

@@ -32,8 +32,9 @@ def register(parser: Parser) -> None:
     fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023); results.json is then a list of
     policy, seed, levels and knowledge. With --knowledge online policies know what a pool would know at that moment,
     learnt from the jobs that came; with oracle they have counted the whole trace before its first job, as the paper's
-    FGD has and no pool can. With --record every decision of one policy with one seed is a line of a table; --check
-    reads it with the raw lists and names all that a pool must never do. The checker shares no code with the scheduler.
+    FGD has and no pool can. With --record every decision of one policy with one seed is a line of a table, with --page
+    a picture. --check reads such a table with the raw lists and names all that a pool must never do; the checker shares
+    no code with the scheduler.
     """
     parser.examples = [
         "gpupool simulate sample",
@@ -72,6 +73,7 @@ def register(parser: Parser) -> None:
         metavar="FILE",
         help="write every decision there as CSV, and the lists of claims and nodes beside it",
     )
+    add("--page", metavar="FILE", help="draw the life there: cards over time, the queue, fragments; one HTML page")
     add("--check", metavar="FILE", help="simulate nothing: check such a record by the lists TRACE and --nodes alone")
     add_output(parser, OBJECT_FORMATS)
 
@@ -90,7 +92,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
         return _protocol(options, context)
     question = _question(options)
     with interrupted_by_sigterm(), progress(context, f"simulating {question.source}") as told:
-        lives = recorded(question, told, options.record) if options.record else ask(question, told)
+        one = options.record or options.page
+        lives = recorded(question, told, options.record, options.page) if one else ask(question, told)
     found = document(question, lives)
     if options.out:
         from gpupool.simulation.report import html
@@ -109,8 +112,8 @@ def _protocol(options: argparse.Namespace, context: Context) -> int:
     from gpupool.simulation.protocol_report import html, rows
     from gpupool.simulation.study import seeds_of
 
-    if options.record:
-        raise BadOption("--record is for lives in which jobs end", hint="leave out --protocol")
+    if options.record or options.page:
+        raise BadOption("--record and --page are for lives in which jobs end", hint="leave out --protocol")
     if not options.nodes:
         raise BadOption("--protocol fgd needs the list of nodes", hint="--nodes openb_node_list_gpu_node.csv")
     names = protocol.ALL if options.policy in (None, "all") else tuple(dict.fromkeys(options.policy.split(",")))
