@@ -65,8 +65,8 @@ class Evicting:
         """Of those, who may leave for a priority."""
         self._dues: Dues | None = None
         self._vain: set[Hashable] = set()
-        self._vain_in_quota: set[Hashable] = set()
-        """Sorts that lack quota and find nobody; they hold back nobody else."""
+        self._vain_in_quota: dict[str, set[Hashable]] = {}
+        """By tenant, sorts that lack quota and find nobody; they hold back no other tenant."""
 
     def make_room(self, waiting: Waiting, job: str, asked: Missing | None = None) -> bool:
         """Whether its seats are free once those leave who are told to, now or before; they are kept for it then."""
@@ -90,7 +90,8 @@ class Evicting:
         """The same for one that finds no room in a quota: what these tenants hold there has to become less."""
         waiting, asked = claimant.waiting, claimant.asked
         vain = self._sort(waiting, asked)
-        if vain in self._vain or vain in self._vain_in_quota:
+        in_quota = self._vain_in_quota.setdefault(waiting.tenant, set())
+        if vain in self._vain or vain in in_quota or len(in_quota) >= MOST_IN_VAIN:
             return False
         inside = not self._work.quotas.borrows(waiting.tenant, waiting.shape, self._least(waiting, asked))
         back = self._back(waiting, asked) if inside and self.rules.reclaims else []
@@ -105,7 +106,7 @@ class Evicting:
         if others and (found := self._own_first(claimant, below)):
             self._note(claimant, found)
             return True
-        (self._vain if back else self._vain_in_quota).add(vain)
+        (self._vain if back else in_quota).add(vain)
         return False
 
     def _own_first(self, claimant: Claimant, below: Sequence[Victim]) -> Preemption | None:

@@ -1,8 +1,12 @@
 """Who leaves where a quota is full: own work of lower priority, borrowers, or both together."""
 
-from tests.conformance.quota_cases import plan, plans_until_quiet
+from gpupool.scheduling.cycle import cycle
+from gpupool.scheduling.evicting import MOST_IN_VAIN
+from gpupool.scheduling.victims import PreemptionRules
+from tests.conformance.quota_cases import NOW_NS, plan, plans_until_quiet, snapshot
 
 COHORT = {"all": {"gpu": [4, 0]}}
+RULES = PreemptionRules(protected_s=0, per_hour=None, fair=False)
 TENANTS = {"nlp": {"cohort": "all", "gpu": [2]}, "guest": {"cohort": "all", "gpu": [2]}}
 
 
@@ -63,3 +67,14 @@ def test_of_one_priority_a_tenant_keeps_what_started_first() -> None:
 def test_mixed_victims_come_to_rest() -> None:
     borrowers = [held(f"guest-{n}", "guest", 100, age=60 + n) for n in range(3)]
     assert plans_until_quiet(case(held("mine", "nlp", -1), *borrowers, waiting(2))) < 5
+
+
+def test_after_enough_sorts_in_vain_a_tenant_looks_no_further() -> None:
+    def looked(sorts: int) -> int:
+        tenants = {"nlp": {"cohort": "all", "gpu": [1]}, "guest": {"cohort": "all", "gpu": [3]}}
+        running = [held("low", "nlp", -5), *(held(f"guest-{n}", "guest", 50) for n in range(3))]
+        claims = [{**waiting(2, number), "name": f"claim-{number}"} for number in range(sorts)]
+        return cycle(snapshot(case(*running, *claims, tenants=tenants)), NOW_NS, rules=RULES, said=False).effort.rows
+
+    each = looked(MOST_IN_VAIN) / MOST_IN_VAIN
+    assert looked(4 * MOST_IN_VAIN) < 2 * MOST_IN_VAIN * each
