@@ -99,7 +99,7 @@ def memory_matters(expected: Expected, cards: Cards) -> bool:
 
     If not, memory is never gone before compute is.
     """
-    pairs = np.unique(np.stack((cards.model, cards.memory_bytes)), axis=1).T.tolist()
+    pairs = set(zip(cards.model.tolist(), cards.memory_bytes.tolist(), strict=True))
     sizes = [(cards.models[model], size) for model, size in pairs]
     return any(_beyond(shape, model, size) for shape in expected.shapes for model, size in sizes)
 

@@ -30,13 +30,18 @@ class Ranking:
         self._scores = np.full(len(free.cards.nodes), NOT_FEASIBLE, dtype=np.int64)
         """By rank, so that the first of equals is the one with the lowest."""
         self._read, self._epoch = free.now(), -1
-        self._compiled = free.kernel and Scores(free.kernel, self._scores, free.rank, self.fit.roomy)
-        self._mender = self._compiled and rater.mender(self.fit, self._compiled)
-        """Rates in one step what is listed as changed, where the policy can do so."""
+        self._begin_mending()
 
     def rate_by(self, rater: Rater) -> None:
         """Another policy, or the same one begun anew: every score is asked for again, where it fits is not."""
         self._rater, self._epoch = rater, -1
+        self._begin_mending()
+
+    def _begin_mending(self) -> None:
+        free, scores = self._free, self._scores
+        self._compiled = free.kernel and Scores(free.kernel, scores, free.rank, self.fit.roomy)
+        self._mender = self._compiled and self._rater.mender(self.fit, self._compiled)
+        """Rates in one step what is listed as changed, where the policy can do so."""
 
     def refresh(self) -> Ranking:
         """The fit as it is now; scores are mended when they are asked for."""

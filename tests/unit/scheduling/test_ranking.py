@@ -1,12 +1,14 @@
 import numpy as np
+import pytest
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free
+from gpupool.scheduling.policies import DEFAULT, named
 from gpupool.scheduling.policy import Unmoved, fitting_rows
 from gpupool.scheduling.ranking import Ranking, Rankings
-from gpupool.scheduling.snapshot import Ints
+from gpupool.scheduling.snapshot import Expected, Ints
 from tests.support.scheduling_builders import cards, shape
 
 
@@ -82,3 +84,24 @@ def test_only_the_shapes_used_last_are_kept() -> None:
     rankings.of(shape(200))
     rankings.of(shape(300))
     assert rankings.of(shape(100)) is not first
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_policy_begun_anew_rates_by_what_it_expects_then(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    free = Free(cards("8x8xT4+20x2xT4", hosts=(64_000, 1)))
+    small, large = Shape(300, 0, cpu_milli=1000), Shape(1000, 0, 8, cpu_milli=16_000)
+    lists = (Expected((small, large), (9.0, 1.0), 0), Expected((large, Shape(1000, 0)), (5.0, 1.0), 0))
+    raters = [named(DEFAULT).start(free, expected, 0) for expected in lists]
+    ranking = Ranking(small, free, raters[0])
+    found = []
+    for turn in range(24):
+        node = int(chance.integers(len(free.cards.nodes)))
+        row = free.of_node(node)[:1]
+        free.take(node, row, 100, np.zeros(1, dtype=np.int64), 500)
+        rater = raters[turn % 2]
+        ranking.rate_by(rater)
+        found.append((ranking.best(), Ranking(small, free, rater).best()))
+    assert [one for one, _ in found] == [other for _, other in found]
+    assert len({one for one, _ in found}) > 1
