@@ -30,15 +30,17 @@ class Ranking:
         self._scores = np.full(len(free.cards.nodes), NOT_FEASIBLE, dtype=np.int64)
         """By rank, so that the first of equals is the one with the lowest."""
         self._read, self._epoch = free.now(), -1
-        self._begin_mending()
+        self._is_new = True
+        """Nobody has asked for a score by that policy yet."""
 
     def rate_by(self, rater: Rater) -> None:
         """Another policy, or the same one begun anew: every score is asked for again, where it fits is not."""
         self._rater, self._epoch = rater, -1
-        self._begin_mending()
+        self._is_new = True
 
     def _begin_mending(self) -> None:
         free, scores = self._free, self._scores
+        self._is_new = False
         self._compiled = free.kernel and Scores(free.kernel, scores, free.rank, self.fit.roomy)
         self._mender = self._compiled and self._rater.mender(self.fit, self._compiled)
         """Rates in one step what is listed as changed, where the policy can do so."""
@@ -77,6 +79,8 @@ class Ranking:
 
     def _mend(self) -> None:
         epoch, free = self._rater.epoch, self._free
+        if self._is_new:
+            self._begin_mending()
         since = self._read if epoch == self._epoch else NEVER_READ
         self.fit.refresh(free)
         listed = free.listed(since)
