@@ -7,6 +7,7 @@ a pool. Borrowers have any priority and more of them keep coming.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from gpupool.model.quota import Amount
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.owed import Owed
-from gpupool.scheduling.snapshot import Cards, Placement, Running, Snapshot, Waiting
+from gpupool.scheduling.snapshot import Cards, ClassKey, Placement, Running, Snapshot, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from tests.support.gang_builders import gang, occupied, role
 from tests.support.properties import whole_pools
@@ -61,7 +62,7 @@ class Life:
             view = tenants[job.tenant]
             held = view.held + Amount(sum(job.milli), sum(job.sizes))
             tenants[job.tenant] = replace(view, held=held)
-        found = snapshot(occupied(self.pool, *self.running.values()), *self.waits.values(), tenants=tenants)
+        found = snapshot(occupied(self.pool, *self.running.values()), *_classes(self.waits.values()), tenants=tenants)
         return replace(found, running=tuple(self.running.values()), owed=self.owed.names(self.at * STEP))
 
     def step(self, leaving: int = 1) -> None:
@@ -97,6 +98,20 @@ class Life:
         )  # fmt: skip
         self.waits.pop(placement.gang or job, None)
         self.owed.settle(placement.gang or job)
+
+
+def _classes(waits: Iterable[Waiting]) -> list[Waiting]:
+    """Equal claims as one class, as every host gives them."""
+    found: dict[ClassKey, list[Waiting]] = {}
+    for one in waits:
+        found.setdefault(one.key, []).append(one)
+    return [_class(each) if len(each) > 1 else each[0] for each in found.values()]
+
+
+def _class(each: list[Waiting]) -> Waiting:
+    heads = tuple(head for one in each for head in one.heads)
+    ages = tuple(one.oldest_ns for one in each)
+    return replace(each[0], heads=heads, count=len(heads), oldest_ns=min(ages), heads_ns=ages)
 
 
 def borrower(number: int, want: Shape, tenant: str, priority: int) -> Waiting:

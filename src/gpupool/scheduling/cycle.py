@@ -144,7 +144,9 @@ class Run:
                 queue.put_back(behind, 0)
             if waiting[i].key in self.floors:
                 stays = after is not None and not self.borrows(waiting[i])
-                if self.floors.had_turn(waiting[i].key, stays=stays):
+                left = after is not None and after < len(waiting[i].heads)
+                owed = left and self.owed(waiting[i], after or 0) != NOT_OWED
+                if self.floors.had_turn(waiting[i].key, stays=stays, owed=owed):
                     queue.rank_again()
         self.ahead.lift()
         self.work.lift()

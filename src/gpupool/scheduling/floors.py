@@ -84,7 +84,10 @@ class Floors:
         others = None if owed else self._inside.lowest(self._group(tenant))
         return min((level for level in (taken_back, others) if level is not None), default=None)
 
-    def had_turn(self, key: ClassKey, *, stays: bool) -> bool:
-        """A head of the class had its turn; `stays`: its next one is inside too. Whether a level has changed."""
-        owed = self._owed.drop(key)
-        return (False if stays else self._inside.drop(key)) or owed
+    def had_turn(self, key: ClassKey, *, stays: bool, owed: bool) -> bool:
+        """A head of the class had its turn; `stays`: its next one is inside too, `owed`: seats were left for that too.
+
+        Whether a level has changed.
+        """
+        settled = not (stays and owed) and self._owed.drop(key)
+        return (False if stays else self._inside.drop(key)) or settled

@@ -109,6 +109,13 @@ def test_what_was_taken_back_is_not_borrowed_again_whatever_the_borrowers_priori
     assert placed(guaranteed(OWNER, BORROWER, owed=("b",))) == ["b"]
 
 
+def test_of_two_owners_of_one_class_for_which_others_left_none_loses_its_seat_to_a_borrower() -> None:
+    two = waiting("b", "b2", want=whole(), tenant="nlp", at=9)
+    wide = pool(two, BORROWER, of="2xH200", owed=("b", "b2", "rival"))
+    tenants = {"nlp": tenant(2000, 0), "vision": tenant(0, None), "other": tenant(0, None)}
+    assert placed(replace(wide, tenants=tenants)) == ["b", "b2"]
+
+
 def test_a_borrower_takes_no_card_that_its_owner_would_take_back_at_once() -> None:
     assert placed(guaranteed(OWNER, BORROWER)) == ["b"]
     assert placed(guaranteed(BORROWER)) == ["rival"]
