@@ -10,7 +10,7 @@ from gpupool.scheduling.host_resource import MAIN_MEMORY, PROCESSORS
 from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_binpack import Binpack
-from gpupool.scheduling.score_stream import Look, StreamFill, start
+from gpupool.scheduling.score_stream import SCATTERED_STEP, Look, StreamFill, start
 from gpupool.scheduling.snapshot import Cards, Expected
 from gpupool.scheduling.streams import NUMBER, Values
 from tests.support.scheduling_builders import cards
@@ -156,7 +156,7 @@ def test_many_sizes_alike_are_rated_by_the_next_claim_also_while_a_pool_fills() 
     free = Free(cards("2x2xT4"), compiled=False)
     many = tuple(Shape(size, 0) for size in range(50, 1000, 50))
     look = Look.of(free, Expected(many, (1,) * len(many), 0))
-    assert (look.near, look.ending) == (True, False)
+    assert (look.near, look.ending, look.step) == (True, False, SCATTERED_STEP)
     few = many[::4]
     assert not Look.of(free, Expected(few, (1,) * len(few), 0)).near
 
