@@ -187,7 +187,7 @@ def _used(full: Used) -> list[int]:
 def test_a_job_moves_only_to_where_its_condition_holds() -> None:
     columns = pool("2x4xH200", used={"node-2/0": (200, GIB)}, held={2: 3000, 3: 3000})
     before = holding(columns, share(6000, within=REQUIRED))
-    off_its_node = Clearing(0, (0,), (0,), 0, 0)
+    off_its_node = Clearing(0, (0,), (0,), 0, 0, 0)
     assert Mover(before, 0, block=4).clear(off_its_node) is None
     assert before.cards.hosts is not None
     assert before.cards.hosts.numa is not None
