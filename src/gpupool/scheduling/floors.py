@@ -4,7 +4,8 @@ Priority orders claims that have the same right to the cards. What is borrowed i
 borrower's priority, so a borrower that started before the owner's turn would be told to leave in the next plan, wait,
 and start again: the owner would wait for ever. (Kueue orders its cycle the same way.) Where one node guarantees both
 what they hold, priority decides: nobody there is the owner. But seats that others were told to leave for a claim
-inside its guarantee are not borrowed by anybody before that claim had its turn.
+inside its guarantee are not borrowed by anybody before that claim had its turn; of two for which others left, and to
+whom one node guarantees, priority decides again.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Floors:
         return key in self._inside
 
     def of(self, tenant: str, *, owed: bool) -> int | None:
-        """For a claim that borrows; one that is `owed` seats keeps to those that were not taken back."""
-        taken_back = self._owed.lowest()
+        """For a claim that borrows; one that is `owed` seats keeps to those that were taken back for other groups."""
+        taken_back = self._owed.lowest(self._group(tenant) if owed else None)
         others = None if owed else self._inside.lowest(self._group(tenant))
         return min((level for level in (taken_back, others) if level is not None), default=None)
 
