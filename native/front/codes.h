@@ -52,6 +52,7 @@ static const struct {
     {"GP-2035", 3, false},
     {"GP-2036", 3, false},
     {"GP-2037", 3, false},
+    {"GP-2038", 3, false},
     {"GP-2044", 3, false},
     {"GP-2045", 3, false},
     {"GP-2048", 3, false},

@@ -131,11 +131,12 @@ class Prices:
         price, toll = np.zeros_like(self.price), np.zeros(len(self.toll))
         for group, (often, slots) in enumerate(zip(self._often.tolist(), self._there.tolist(), strict=True)):
             short = chance_of_want(often * longer, often * longer, slots - 0.5)
-            price[group] = coarse(round(WHOLE * int(self.count[group]) * short))
+            most = WHOLE * int(self.count[group])
+            price[group] = min(most, coarse(round(most * short)))
         for kinds, (demand, square) in zip(self._typed_on, self._typed, strict=True):
             left = float(self._left_by_kind[kinds].sum())
             toll[kinds] += chance_of_want(demand * coming, square * coming, left)
-        tolls = np.array([coarse(round(WHOLE * min(one, 1.0))) for one in toll.tolist()], dtype=np.int64)
+        tolls = np.array([min(WHOLE, coarse(round(WHOLE * min(one, 1.0)))) for one in toll.tolist()], dtype=np.int64)
         if self.epoch and np.array_equal(price, self.price) and np.array_equal(tolls, self.toll):
             return
         self.epoch += 1
