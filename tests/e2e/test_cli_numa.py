@@ -46,7 +46,7 @@ def test_a_job_runs_on_the_processors_of_its_cards_numa_node(pool: RealPool) -> 
 
 def test_when_one_socket_is_full_the_next_job_runs_on_the_other_beside_its_card(pool: RealPool) -> None:
     pool.do("submit", *SMALL, "--cpus", "1", "--name", "holder", "--", "sleep", "600")
-    assert pool.job("holder")["numa"][0]["numa"] == 0
+    assert pool.until_state("holder", "running")["numa"][0]["numa"] == 0
     pool.do("submit", *SMALL, "--cpus", "1", "--topology", "numa", "--name", "other", "--", *WHERE)
     assert ran_on(pool, "other") == "1"
     assert pool.job("other")["device"] == "two-sockets:2"
@@ -57,6 +57,7 @@ def test_when_one_socket_is_full_the_next_job_runs_on_the_other_beside_its_card(
 def test_a_condition_that_cannot_hold_now_is_waited_for_and_explained(pool: RealPool) -> None:
     for name in ("a", "b"):
         pool.do("submit", *SMALL, "--cpus", "0.6", "--name", name, "--", "sleep", "600")
+        pool.until_state(name, "running")
     pool.do("submit", *SMALL, "--cpus", "0.5", "--topology", "numa", "--name", "waits", "--", *WHERE)
     told = pool.json("explain", "waits")
     assert told["nodes"] == {"cards not near enough together": 1}
@@ -76,6 +77,7 @@ def test_a_job_that_asks_for_cards_alone_runs_anywhere(pool: RealPool) -> None:
 
 def test_a_job_may_have_processors_of_both(pool: RealPool) -> None:
     pool.do("submit", *SMALL, "--cpus", "0.6", "--name", "first", "--", "sleep", "600")
+    pool.until_state("first", "running")
     pool.do("submit", *SMALL, "--cpus", "1.2", "--name", "both", "--", *WHERE)
     assert ran_on(pool, "both") == "0-1"
     assert [part["cpu_milli"] for part in pool.job("both")["numa"]] == [200, 1000]
