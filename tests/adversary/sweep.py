@@ -59,7 +59,7 @@ class Sweep:
         """One job's life in which the n-th call of the kind fails, from 1."""
         with self.faults.armed(self.pid, KINDS[kind], after=nth - 1):
             outcome = self._live()
-        return Round(kind, nth, self.faults.hits > 0, outcome, self._wrong())
+        return Round(kind, nth, self.faults.hits > 0, outcome, self.wrong())
 
     def _live(self) -> str:
         """Submit a job and see it end; how it ended, or the error that the server answered."""
@@ -89,7 +89,7 @@ class Sweep:
             time.sleep(0.02)  # between two looks from outside
         return {"state": "not ended"}
 
-    def _wrong(self) -> str:
+    def wrong(self) -> str:
         """Which promise does not hold once everything has had its time; empty for none."""
         deadline = time.monotonic() + SECONDS
         while (wrong := self._look()) and time.monotonic() < deadline:
