@@ -99,7 +99,10 @@ async def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         hint = "GET /openapi.json lists the methods"
         return problem_response(errors.MethodNotAllowed(f"{where} is not offered", hint=hint), error.headers)
-    if error.status_code < 500:
+    # FastAPI says 400 of whatever happens while it reads a body. An agent drops a report that is refused, and its job
+    # would never end.
+    is_ours = isinstance(error.__cause__, (MemoryError, OSError))
+    if error.status_code < 500 and not is_ours:
         return problem_response(errors.InvalidBody(shorten(str(error.detail)), hint="GET /openapi.json has the shapes"))
     return internal(error)
 

@@ -91,3 +91,17 @@ def test_a_route_that_is_not_there_and_a_method_that_is_not_offered(tmp_path: Pa
 def test_a_piece_of_what_was_sent_is_printable_and_short() -> None:
     assert shorten("a\nb\x1b[31m\ud800") == "a�b�[31m?"
     assert len(shorten("x" * 10_000)) == 200
+
+
+def test_a_body_that_cannot_be_read_for_want_of_memory_is_no_fault_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent drops a report that is refused: the end of a job would be lost."""
+
+    async def no_memory(_request: Request) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Request, "json", no_memory)
+    with running_app(tmp_path) as pool:
+        answer = pool.client().post("jobs", {})
+    assert (answer.status, answer.code) == (500, "GP-5900")
