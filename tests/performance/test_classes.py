@@ -6,12 +6,20 @@ inside is one call. The times are `make bench ARGS=cycles`.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from bench.figures.cycles import Full
+from gpupool.allocations.mirror import Mirror
+from gpupool.allocations.planner import Planner
+from gpupool.base.clock import LedgerClock
+from gpupool.model.claim import Rejection
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import Effort
+from gpupool.scheduling.rejections import After
+from gpupool.scheduling.snapshot import Effort, Waiting
+from gpupool.scheduling.victims import GENTLE
 from tests.performance.test_plan import calls
 
 FEW, MANY = 200, 2_000
@@ -34,3 +42,28 @@ def test_ten_times_the_classes_take_as_many_turns_and_hardly_more_calls(what: st
     assert many[0].attempts == few[0].attempts <= 40
     assert many[0].rows <= few[0].rows + 100
     assert many[1] <= few[1] * 1.5
+
+
+class SteadyClock:
+    """The only time that a plan needs here."""
+
+    def now_ns(self) -> int:
+        return 10**9
+
+
+def test_a_planner_judges_no_class_that_its_plan_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    judgements: list[object] = []
+    judge = After.judge
+
+    def counted(after: After, waiting: Waiting) -> Rejection:
+        judgements.append(waiting.key)
+        return judge(after, waiting)
+
+    monkeypatch.setattr(After, "judge", counted)
+    full = Full(FEW, "shapes", "40x8xH200")
+    planner = Planner(cast(Mirror, None), cast(LedgerClock, SteadyClock()), GENTLE)
+    plan = planner.plan(full.snapshot(0))
+    assert len(plan.rejections) == FEW
+    assert not judgements
+    assert plan.rejections[full.waiting[-1].key].sentence
+    assert len(judgements) == 1

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.reserving import next_boundary
+from gpupool.allocations.shared_rejections import SharedRejections
 from gpupool.allocations.told import ToldStarts
 from gpupool.base.clock import LedgerClock
 from gpupool.model.claim import Rejection
@@ -25,6 +26,7 @@ from gpupool.scheduling.cycle import planned
 from gpupool.scheduling.explain import Explanation, explain
 from gpupool.scheduling.guarded import PolicyFault
 from gpupool.scheduling.promises import on_cards
+from gpupool.scheduling.rejections import judged
 from gpupool.scheduling.snapshot import ClassKey, Plan, Snapshot, Start, Waiting
 from gpupool.scheduling.victims import PreemptionRules
 from gpupool.store import counters
@@ -69,10 +71,14 @@ class Planner:
         started = time.perf_counter()
         now_ns = self._clock.now_ns()
         plan = self._cycles.plan(snapshot, now_ns, BATCH, self._rules_at(now_ns))
+        shared = SharedRejections(plan.rejections)
         counters.decisions.cycle(
-            seconds=time.perf_counter() - started, placements=len(plan.placements), rejections=plan.rejections.values()
+            seconds=time.perf_counter() - started,
+            placements=len(plan.placements),
+            judged=judged(plan.rejections),
+            left=shared,
         )
-        return plan
+        return replace(plan, rejections=shared)
 
     @property
     def fault(self) -> PolicyFault | None:

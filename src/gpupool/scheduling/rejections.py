@@ -27,6 +27,8 @@ class Rejections(Mapping[ClassKey, Rejection]):
         self._left = left
         self._told = dict(told)
         self._after = after
+        self.judged: Mapping[ClassKey, Rejection] = dict(told)
+        """Those of the classes that the plan itself judged."""
 
     def __getitem__(self, key: ClassKey) -> Rejection:
         found = self._told.get(key)
@@ -46,6 +48,11 @@ class Rejections(Mapping[ClassKey, Rejection]):
     @cached_property
     def _of_key(self) -> Mapping[ClassKey, Waiting]:
         return {one.key: one for one in self._left()}
+
+
+def judged(rejections: Mapping[ClassKey, Rejection]) -> Mapping[ClassKey, Rejection]:
+    """Those of the classes that the plan itself judged: any other would have to be judged now."""
+    return rejections.judged if isinstance(rejections, Rejections) else rejections
 
 
 class After:

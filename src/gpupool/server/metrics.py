@@ -209,7 +209,9 @@ class PoolMetrics(Collector):
         age = max(0, self._store.clock.now_ns() - oldest) / _NS if waiting else 0
         yield GaugeMetricFamily("gpupool_queue_oldest_seconds", "How long the oldest waiting job has waited.", age)
         why = GaugeMetricFamily(
-            "gpupool_queue_kinds", "Kinds of waiting claims, by what the latest cycle said of them.", labels=["reason"]
+            "gpupool_queue_kinds",
+            "Kinds of waiting claims, by the reason of the latest cycle that judged them.",
+            labels=["reason"],
         )
         for reason, count in counters.decisions.standing().items() if waiting else ():
             why.add_metric([reason], count)
@@ -325,7 +327,12 @@ def _decisions() -> Iterator[Metric]:
             decisions.policy_failures,
             ("policy",),
         ),
-        ("rejections", "Kinds of claims that a cycle left waiting, by reason.", decisions.rejections, ("reason",)),
+        (
+            "rejections",
+            "Kinds of claims that a cycle judged and left waiting, by reason.",
+            decisions.rejections,
+            ("reason",),
+        ),
     )
     for name, text, counter, labels in told:
         yield _counter(f"gpupool_scheduler_{name}", text, labels, counter)

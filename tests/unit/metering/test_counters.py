@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from gpupool.model.claim import Reason, Rejection
-from gpupool.store.counters import Counter, Decisions, Histogram, watch_writes
+from gpupool.store.counters import KINDS_A_READING, UNKNOWN, Counter, Decisions, Histogram, watch_writes
 from tests.support.metering_books import Pool
 
 
@@ -42,12 +42,42 @@ def test_a_measured_time_falls_into_the_bucket_up_to_its_bound(seconds: float, b
 def test_a_cycle_counts_what_it_placed_and_why_the_rest_was_left() -> None:
     decisions = Decisions()
     quota, memory = Rejection("…", Reason.QUOTA), Rejection("…", Reason.MEMORY)
-    decisions.cycle(seconds=0.002, placements=3, rejections=[quota, memory, memory])
-    decisions.cycle(seconds=0.001, placements=1, rejections=[quota])
+    decisions.cycle(seconds=0.002, placements=3, judged={"a": quota, "b": memory, "c": memory})
+    decisions.cycle(seconds=0.001, placements=1, judged={"a": quota})
     decisions.conflict()
     assert (decisions.cycles.total(), decisions.placements.total(), decisions.conflicts.total()) == (2, 4, 1)
     assert decisions.rejections.read() == {(str(Reason.QUOTA),): 2, (str(Reason.MEMORY),): 2}
     assert decisions.standing() == {str(Reason.QUOTA): 1}
+
+
+class Lazy(dict[int, Rejection]):
+    """Judges a kind when its rejection is read, and counts that."""
+
+    read = 0
+
+    def __getitem__(self, kind: int) -> Rejection:
+        self.read += 1
+        return super().__getitem__(kind)
+
+
+def test_kinds_that_a_cycle_did_not_judge_keep_their_latest_reason() -> None:
+    decisions = Decisions()
+    quota, memory = Rejection("…", Reason.QUOTA), Rejection("…", Reason.MEMORY)
+    waiting = Lazy({1: memory, 2: memory})
+    decisions.cycle(seconds=0.001, placements=0, judged={1: quota, 2: quota, 3: quota}, left={1: quota, 2: quota})
+    decisions.cycle(seconds=0.001, placements=0, judged={2: memory}, left=waiting)
+    assert decisions.standing() == {str(Reason.QUOTA): 1, str(Reason.MEMORY): 1}
+    assert waiting.read == 0
+
+
+def test_a_reading_judges_a_bounded_number_of_unknown_kinds_once() -> None:
+    decisions = Decisions()
+    waiting = Lazy({kind: Rejection("…", Reason.MEMORY) for kind in range(KINDS_A_READING + 10)})
+    decisions.cycle(seconds=0.001, placements=0, judged={}, left=waiting)
+    assert waiting.read == 0
+    assert decisions.standing() == {str(Reason.MEMORY): KINDS_A_READING, UNKNOWN: 10}
+    assert decisions.standing() == {str(Reason.MEMORY): KINDS_A_READING + 10}
+    assert waiting.read == KINDS_A_READING + 10
 
 
 @dataclass
