@@ -7,7 +7,7 @@ to look at. What is held is kept out of sight on the working copy itself, so pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from gpupool.model.claim import Reason, Rejection, Shape
 from gpupool.model.quota import Amount
-from gpupool.scheduling.backfill import Backfill, Parts, earliest, start_of
+from gpupool.scheduling.backfill import Backfill, Parts, Trial, earliest, start_of
 from gpupool.scheduling.columns import Taken
 from gpupool.scheduling.ends import SECOND, UNTOLD, owner_of
 from gpupool.scheduling.gang import Missing, Muster, least_amount
@@ -204,8 +204,7 @@ class Ahead:
     def _next(self, backfill: Backfill, waiting: Waiting) -> tuple[int, Taken] | None:
         """The earliest known start beside all that is held."""
         owner, free = owner_of(waiting.tenant, waiting.reservation), self._work.free
-        attempt = partial(self._attempt_at, waiting)
-        found = earliest(backfill.timeline, free, self._parts(waiting), waiting.seconds, attempt, owner)
+        found = earliest(backfill.timeline, free, self._parts(waiting), waiting.seconds, self._trial(waiting), owner)
         return found if found is not None and found[0] < UNTOLD else None
 
     def _was_promised(self, waiting: Waiting) -> bool:
@@ -225,18 +224,18 @@ class Ahead:
     ) -> bool:
         collects = waiting.gang is not None or self._now_ns - waiting.oldest_ns >= PATIENCE_NS
         before = self._promised.get(claim) or self._work.snapshot.promised.get(waiting.key)
-        attempt, seconds = partial(self._attempt_at, waiting), self._seconds(waiting)
+        seconds = self._seconds(waiting)
         owner = owner_of(waiting.tenant, waiting.reservation)
         found = backfill.promise(
             parts,
             seconds,
-            partial(attempt, inside=inside),
+            self._trial(waiting, inside=inside),
             owner,
             collects=collects,
             before=before,
             lacks=lacks,
             priority=waiting.priority,
-            unless=attempt if inside else None,
+            unless=self._trial(waiting) if inside else None,
         )
         if found is None:
             return False
@@ -300,12 +299,26 @@ class Ahead:
         gang = self._gangs[waiting.gang.id] if waiting.gang else None
         return self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
 
-    def _attempt_at(self, waiting: Waiting, instant_ns: int, *, inside: bool = False) -> Taken | None:
+    def _trial(self, waiting: Waiting, *, inside: bool = False) -> Trial:
+        return Trial(partial(self._attempt_at, waiting), partial(self._may_at, waiting, inside=inside))
+
+    def _may_at(self, waiting: Waiting, instant_ns: int, *, inside: bool) -> bool:
+        """Whether the quotas have room for it then, `inside` what its tenant is guaranteed."""
+        quotas, asked = self._work.quotas, self._asked(waiting)
+        if not quotas.limited:
+            return True
+        with self._at(waiting, instant_ns):
+            quotas.firm = not waiting.preemptible
+            return quotas.admitted(*asked) is not None and not (inside and quotas.borrows(*asked))
+
+    def _attempt_at(self, waiting: Waiting, instant_ns: int) -> Taken | None:
+        with self._at(waiting, instant_ns):
+            return self._attempt(waiting)
+
+    def _at(self, waiting: Waiting, instant_ns: int) -> AbstractContextManager[None]:
+        """The quotas as at that instant, for a run from then on."""
         assert self._backfill is not None
-        quotas = self._work.quotas
-        with self._quotas.at(instant_ns, self._backfill.timeline.until(waiting.seconds, instant_ns)):
-            over = inside and quotas.borrows(*self._asked(waiting))
-            return None if over else self._attempt(waiting)
+        return self._quotas.at(instant_ns, self._backfill.timeline.until(waiting.seconds, instant_ns))
 
     def _attempt(self, waiting: Waiting) -> Taken | None:
         """Where the class would sit on the working copy as it is; nothing is taken."""

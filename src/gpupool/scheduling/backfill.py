@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,13 @@ Parts = Sequence[tuple[Fit, int]]
 
 Attempt = Callable[[int], Taken | None]
 """Places the head on the working copy as it is made for that instant, by the rules of every placement; what it took."""
+
+
+class Trial(NamedTuple):
+    """An attempt, and a cheap question before it: at an instant at which the head `may` not start, none succeeds."""
+
+    attempt: Attempt
+    may: Callable[[int], bool] = lambda _instant: True
 
 
 class Promise(NamedTuple):
@@ -92,14 +99,14 @@ class Backfill:
         self,
         parts: Parts,
         seconds: int | None,
-        attempt: Attempt,
+        trial: Trial,
         owner: str = "",
         *,
         collects: bool = True,
         before: Start | None = None,
         lacks: str = "",
         priority: int = 0,
-        unless: Attempt | None = None,
+        unless: Trial | None = None,
     ) -> Promise | None:
         """The head's start and cards, held from then on; None where it could not start however much ended.
 
@@ -107,9 +114,9 @@ class Backfill:
         that have run longest give back is kept for it, so that nothing smaller can keep it waiting. `before` is what it
         was promised last: where the search finds nothing as early, the cards of that promise are tried alone. A head
         that `lacks` something else than cards holds none while nobody knows when it comes. None also where nobody knows
-        and this other attempt (`unless`) finds seats earlier.
+        and this other trial (`unless`) finds seats earlier.
         """
-        found = self._search(parts, seconds, attempt, owner, before)
+        found = self._search(parts, seconds, trial, owner, before)
         if found is None or (found[0] >= UNTOLD and not collects):
             return None
         start, taken = found
@@ -134,12 +141,12 @@ class Backfill:
         return sum(bool((mine & theirs).any()) for rank, theirs in self._promised if rank >= priority) < depth
 
     def _search(
-        self, parts: Parts, seconds: int | None, attempt: Attempt, owner: str, before: Start | None
+        self, parts: Parts, seconds: int | None, trial: Trial, owner: str, before: Start | None
     ) -> tuple[int, Taken] | None:
         self.lift()
-        found = earliest(self.timeline, self.free, parts, seconds, attempt, owner)
+        found = earliest(self.timeline, self.free, parts, seconds, trial, owner)
         if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
-            found = self._as_before(before, parts, seconds, attempt, owner) or found
+            found = self._as_before(before, parts, seconds, trial, owner) or found
         return found
 
     def _held(self, start_ns: int, taken: Taken, seconds: int | None) -> Hold:
@@ -150,12 +157,14 @@ class Backfill:
         return hold
 
     def _as_before(
-        self, before: Start, parts: Parts, seconds: int | None, attempt: Attempt, owner: str
+        self, before: Start, parts: Parts, seconds: int | None, trial: Trial, owner: str
     ) -> tuple[int, Taken] | None:
         at = before.at_ns
+        if not trial.may(at):
+            return None
         then = free_columns(self.free).plus(self.timeline.low(at, self.timeline.until(seconds, at), owner))
         recut = self.timeline.recut(at, self.timeline.until(seconds, at))
-        taken = tried_on(self.free, then.only(kept_by(before)), lambda: attempt(at), _could_use(parts), recut)
+        taken = tried_on(self.free, then.only(kept_by(before)), lambda: trial.attempt(at), _could_use(parts), recut)
         return None if taken is None else (at, taken)
 
     def _window(self, until_ns: int, owner: str) -> tuple[int, str]:
@@ -196,17 +205,19 @@ def kept_by(start: Start) -> Taken:
 
 
 def earliest(
-    timeline: Timeline, free: Free, parts: Parts, seconds: int | None, attempt: Attempt, owner: str = ""
+    timeline: Timeline, free: Free, parts: Parts, seconds: int | None, trial: Trial, owner: str = ""
 ) -> tuple[int, Taken] | None:
     """The first instant after now at which all parts have room for their whole run, and where; None is never.
 
     From UNTOLD on nobody knows when that is.
 
     Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
-    searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest.
+    searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest, once for
+    each instant: nothing changes while it is searched.
     """
     now, usable = free_columns(free), _could_use(parts)
 
+    @cache
     def at(instant: int) -> Columns:
         return now.plus(timeline.low(instant, timeline.until(seconds, instant), owner))
 
@@ -214,9 +225,12 @@ def earliest(
         columns = at(instant)
         return all(int(most(fit, free, columns).sum()) >= claims for fit, claims in parts)
 
+    @cache
     def tried(instant: int) -> Taken | None:
+        if not trial.may(instant):
+            return None
         recut = timeline.recut(instant, timeline.until(seconds, instant))
-        return tried_on(free, at(instant), lambda: attempt(instant), usable, recut)
+        return tried_on(free, at(instant), lambda: trial.attempt(instant), usable, recut)
 
     for instants in _stretches(timeline, seconds):
         if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:

@@ -105,9 +105,8 @@ class Foretold:
         """What has not come true by now; `waits` tells whether a claim waits at all, else nothing comes of it."""
         ended = list[Ended]()
         while self._due and self._due[0][0] + self._leeway < now_ns:
-            _, claim, sort = heapq.heappop(self._due)
-            told = self._open.get(claim, {}).pop(sort, None)
-            if told is not None and waits(claim):
+            told = self._take_due(*heapq.heappop(self._due))
+            if told is not None and waits(told.claim):
                 ended.append(Ended(told, kept=False))
                 self._count(ended[-1])
         return ended
@@ -122,6 +121,11 @@ class Foretold:
     def chance_pct(self, key: ClassKey, start: Start, now_ns: int) -> int | None:
         """How likely such an estimate comes true; None where too little is known, and for promises."""
         return self._chance(sort_of(key, start, now_ns))
+
+    @property
+    def open_claims(self) -> int:
+        """How many claims were told something that nothing came of yet."""
+        return len(self._open)
 
     def stands(self, claim: str) -> bool:
         """Whether the claim was promised a start that has not come yet."""
@@ -148,6 +152,17 @@ class Foretold:
             return None
         told = Told(start.at_ns, start.claim, sort, self._chance(sort))
         self._note(told)
+        return told
+
+    def _take_due(self, at_ns: int, claim: str, sort: str) -> Told | None:
+        """The word that is due, if nothing came of it yet; a claim that started and waits again has a later one."""
+        words = self._open.get(claim, {})
+        told = words.get(sort)
+        if told is None or told.at_ns != at_ns:
+            return None
+        del words[sort]
+        if not words:
+            del self._open[claim]
         return told
 
     def _note(self, told: Told) -> None:

@@ -29,6 +29,8 @@ class Node:
         self.base: dict[Resource, int] = {}
         self.own: dict[Resource, int] = {}
         self.cap: dict[Resource, int] = {}
+        self.kept = {resource: limit.kept for resource, limit in self.limits.items()}
+        """What it keeps of each resource, used or not."""
 
     @property
     def title(self) -> str:
@@ -44,8 +46,7 @@ class Node:
 
     def taken(self, resource: Resource) -> int:
         """What the node takes of its parent: what it keeps, used or not, or more."""
-        limit = self.limits.get(resource)
-        return max(self.base.get(resource, 0), limit.kept if limit else 0)
+        return max(self.base.get(resource, 0), self.kept.get(resource, 0))
 
     def rest(self, resource: Resource) -> int | None:
         """How much more may be taken of this node, whatever those above it say; None is no limit."""

@@ -253,21 +253,25 @@ class Tree:
     def _add(self, leaf: Node, use: Use, sign: int) -> None:
         self.changes += 1
         for resource, amount in use.items():
-            for node in leaf.path() if amount else ():
+            if not amount:
+                continue
+            node: Node | None = leaf
+            while node is not None:
                 node.held[resource] = node.held.get(resource, 0) + sign * amount
-            if resource in self.resources and amount:
+                node = node.parent
+            if resource in self.resources:
                 self._commit(leaf, resource, sign * amount)
 
     def _commit(self, leaf: Node, resource: Resource, change: int) -> None:
         guarantor = self._guarantor(leaf, resource)
         if guarantor:
             guarantor.own[resource] = guarantor.own.get(resource, 0) + change
-        for node in leaf.path():
-            before = node.taken(resource)
-            node.base[resource] = node.base.get(resource, 0) + change
-            change = node.taken(resource) - before
-            if change == 0:
-                return
+        node: Node | None = leaf
+        while node is not None and change:
+            before, kept = node.base.get(resource, 0), node.kept.get(resource, 0)
+            node.base[resource] = before + change
+            change = max(before + change, kept) - max(before, kept)
+            node = node.parent
 
     def _room(self, node: Node, resource: Resource) -> int | None:
         above = None if node.parent is None else self._room(node.parent, resource)
@@ -276,7 +280,10 @@ class Tree:
         return min(known) + idle if known else None
 
     def _guarantor(self, node: Node, resource: Resource) -> Node | None:
-        return next((above for above in node.path() if resource in above.limits), None)
+        above: Node | None = node
+        while above is not None and resource not in above.limits:
+            above = above.parent
+        return above
 
     def _beyond(self, leaf: Node, resource: Resource, amount: int) -> bool:
         guarantor = self._guarantor(leaf, resource) if resource in self.resources else None

@@ -108,10 +108,9 @@ class QuotasAhead:
             self._keep(Later(tree, tenant, use, firm, since, NEVER, self._gone(since), collects=True))
 
     def _keep(self, later: Later) -> None:
-        with self.at(later.start_ns, later.end_ns):
-            met = self._quotas.met()
-        for one in (later.tree, *met):
-            one.take(later.tenant, later.use, firm=later.firm)
+        met = [one.tree for one in self._quotas.later if one.met(later.start_ns, later.end_ns)]
+        for tree in (later.tree, *met):
+            tree.take(later.tenant, later.use, firm=later.firm)
         self._quotas.later.append(later)
 
     def _tree_at(self, start_ns: int, end_ns: int) -> Tree:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gpupool.model.quota import Resource
+from gpupool.model.quota import GPU, MEMORY, Resource
 from gpupool.scheduling.fairness import Standing, standing
 from gpupool.scheduling.feasible import kinds_of
 from gpupool.scheduling.quota_node import Node, Use
@@ -99,6 +99,11 @@ def used(job: Running, tree: Tree, cards: Cards) -> dict[Resource, int]:
 def used_by(seats: Iterable[tuple[int, int, int]], tree: Tree, cards: Cards) -> dict[Resource, int]:
     """The same of seats: the row of each one's card, its milli-devices and its bytes."""
     found: dict[Resource, int] = defaultdict(int)
+    if not tree.models:  # then the card does not matter
+        for _, milli, size in seats:
+            found[GPU] += milli
+            found[MEMORY] += size
+        return found
     kinds = kinds_of(cards)
     for row, milli, size in seats:
         for resource, amount in tree.seats([kinds[cards.model[row]]], milli, size).items():

@@ -1,10 +1,8 @@
-from collections.abc import Callable
-
 import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.scheduling.backfill import Backfill, earliest
+from gpupool.scheduling.backfill import Backfill, Trial, earliest
 from gpupool.scheduling.columns import Taken, free_columns
 from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import FITS, Fit
@@ -16,7 +14,7 @@ from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import hold, running, used_by
 
 
-def attempt(free: Free, shape: Shape, claims: int = 1) -> Callable[[int], Taken | None]:
+def attempt(free: Free, shape: Shape, claims: int = 1) -> Trial:
     """The first cards that fit now, for all of the claims or for none."""
 
     def place(_at: int) -> Taken | None:
@@ -24,7 +22,7 @@ def attempt(free: Free, shape: Shape, claims: int = 1) -> Callable[[int], Taken 
         found = pick(fit, free, free_columns(free), claims)
         return found if int(found.counts.sum()) == claims * shape.count else None
 
-    return place
+    return Trial(place)
 
 
 def start_of(
@@ -100,13 +98,32 @@ def test_where_counting_seats_is_not_enough_the_head_is_tried_at_later_instants(
     free, timeline = Free(pool), Timeline(pool, jobs, 0)
 
     def only_on_the_second_node(at: int) -> Taken | None:
-        found = attempt(free, whole())(at)
+        found = attempt(free, whole()).attempt(at)
         row = np.array([1])
         return found and (Taken(row, row, row) if free.milli[1] == WHOLE else None)
 
-    found = earliest(timeline, free, [(Fit(whole(), free), 1)], 5, only_on_the_second_node)
+    found = earliest(timeline, free, [(Fit(whole(), free), 1)], 5, Trial(only_on_the_second_node))
     assert found is not None
     assert found[0] == 20 * SECOND
+
+
+def test_each_instant_is_tried_once_and_only_where_the_head_may_start_at_it() -> None:
+    pool, jobs = busy("4x1xT4", 10, 20, 30, 40)
+    free, timeline, tried = Free(pool), Timeline(pool, jobs, 0), list[int]()
+
+    def last_two(at: int) -> Taken | None:
+        tried.append(at // SECOND)
+        return attempt(free, whole()).attempt(at) if at >= 30 * SECOND else None
+
+    def found(may: int) -> int | None:
+        start = earliest(timeline, free, [(Fit(whole(), free), 1)], 5, Trial(last_two, lambda at: at >= may * SECOND))
+        return start and start[0] // SECOND
+
+    assert (found(0), sorted(tried)) == (30, [10, 20, 30, 40])
+    tried.clear()
+    assert (found(25), sorted(tried)) == (30, [30, 40])
+    tried.clear()
+    assert (found(50), tried) == (None, [])
 
 
 def backfill(pool: Cards, jobs: list[Running]) -> Backfill:

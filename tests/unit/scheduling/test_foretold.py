@@ -38,6 +38,29 @@ def test_the_first_word_counts_and_a_claim_that_ended_proves_nothing() -> None:
     assert told.total(PROMISE) == (1, 0)
 
 
+def test_what_has_passed_leaves_nothing_behind() -> None:
+    told = Foretold()
+    for number in range(100):
+        told.plan({KEY: start(f"job-{number}", 10 + number, firm=number % 2 == 0)}, 0)
+    assert told.open_claims == 100
+    told.started("job-99", 0)
+    assert told.open_claims == 99
+    told.passed(50 * SECOND, lambda claim: claim != "job-3")
+    assert told.open_claims == 59
+    told.passed(200 * SECOND, lambda _claim: True)
+    assert told.open_claims == 0
+
+
+def test_a_claim_that_waits_again_is_judged_by_what_it_is_told_then() -> None:
+    told = Foretold()
+    told.plan({KEY: start("again", 10)}, 0)
+    told.started("again", 5 * SECOND)
+    told.plan({KEY: start("again", 50)}, 6 * SECOND)
+    assert told.passed(11 * SECOND, lambda _claim: True) == []
+    told.started("again", 40 * SECOND)
+    assert (told.total(ESTIMATE), told.open_claims) == ((2, 0), 0)
+
+
 def test_an_estimate_has_the_chance_that_its_sort_came_true_with_and_else_that_of_all() -> None:
     near, far = start("x", 60), start("x", 100_000)
     told = Foretold({sort_of(KEY, near, 0): Tally(15, 4, 15, 4)})
