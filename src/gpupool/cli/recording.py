@@ -1,52 +1,101 @@
-"""`gpupool simulate --record`, `--page`, `--check`: one life as a table or a picture, and a check of such a table."""
+"""`gpupool simulate --record`, `--page`, `--check`: lives as a table, one as a picture, and a check of such a table."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupool.base.errors import BadOption, StateUnusable
 from gpupool.cli.context import say
 from gpupool.cli.output import Column, many, print_data, table
 
 if TYPE_CHECKING:
+    from gpupool.simulation.decision_files import Table
+    from gpupool.simulation.decisions import Rows
     from gpupool.simulation.parallel import Tell
-    from gpupool.simulation.study import Life, Question
-    from gpupool.simulation.world import World
+    from gpupool.simulation.study import Case, Life, Question
 
 EXIT_FAULTS = 1
 
 
 def recorded(question: Question, told: Tell, record: str | None, page: str | None) -> list[Life]:
-    """The one life of the question, written down: its decisions with the raw lists, and its picture.
+    """The lives of the question, written down: their decisions with the raw lists, and the picture of one.
 
-    Raises BadOption, BadTrace, StateUnusable.
+    Raises BadOption, BadTrace, StateUnusable, Unavailable.
     """
-    from gpupool.simulation import decisions, picture
-    from gpupool.simulation.study import Case, trace_of, watched
+    from gpupool.simulation.decisions import COLUMNS
+
+    lives = len(question.policies) * len(question.seeds)
+    if page and lives > 1:
+        raise BadOption("--page is of one life: one policy, one seed", hint="--policy fgd --seeds 1")
+    if record and question.trace is None and len(question.seeds) > 1:
+        hint = "--seeds 1; a trace in a file is the same for every seed"
+        raise BadOption("--record of a made-up trace is of one seed: each has its own claims", hint=hint)
+    if record is None:
+        return _lived(question, told, lambda _rows: None, page)
+    with recording(record, COLUMNS) as file:
+        found = _lived(question, told, file.write, page)
+        _write_lists(question, Path(record))
+    say(f"written: {record}, {', '.join(map(str, _lists(record)))}")
+    return found
+
+
+def _lived(question: Question, told: Tell, write: Any, page: str | None) -> list[Life]:
+    from gpupool.simulation.decisions import recorded_life
+    from gpupool.simulation.parallel import InOrder, run_all
+    from gpupool.simulation.study import cases_of
+
+    cases = cases_of(question)
+    in_order = InOrder[tuple[str, int], Any](((case.policy, case.seed) for case in cases), write)
+
+    def done(one: tuple[Case, Life, Rows]) -> None:
+        case, life, rows = one
+        if page:
+            _draw(page, question, case, life, rows)
+        in_order.put((case.policy, case.seed), rows.copy())
+        rows.clear()  # they are many, and results stay until all is done
+
+    return [life for _, life, _ in run_all(recorded_life, cases, told, done=done)]
+
+
+def _draw(path: str, question: Question, case: Case, life: Life, rows: Rows) -> None:
+    from gpupool.simulation import picture
+
+    title = f"{question.source}: {case.policy}, seed {case.seed}"
+    _write(path, {Path(path).name: picture.html(title, question.nodes, rows, life.figures.timeline)})
+    say(f"written: {path}")
+
+
+def _lists(record: str) -> Sequence[Path]:
+    from gpupool.simulation.decisions import beside
+
+    return beside(Path(record))
+
+
+def _write_lists(question: Question, record: Path) -> None:
+    from gpupool.simulation.decisions import beside, nodes_table
+    from gpupool.simulation.study import trace_of
     from gpupool.simulation.trace import write_csv
 
-    if len(question.policies) * len(question.seeds) > 1:
-        raise BadOption("--record and --page are of one life: one policy, one seed", hint="--policy fgd --seeds 1")
-    case = Case(question, question.policies[0], question.seeds[0])
-    nodes, seen = decisions.nodes_table(question.nodes) if record else "", list[decisions.DecisionRecorder]()
+    claims, nodes = (path.name for path in beside(record))
+    trace = trace_of(question, question.seeds[0])
+    _write(str(record), {claims: write_csv(trace), nodes: nodes_table(question.nodes)})
 
-    def watcher(world: World) -> decisions.DecisionRecorder:
-        seen.append(decisions.DecisionRecorder(world))
-        return seen[0]
 
-    life = watched(case, told, watcher)
-    rows = seen[0].rows
-    if record:
-        names = [Path(record).name, *(one.name for one in decisions.beside(Path(record)))]
-        claims = write_csv(trace_of(question, case.seed))
-        _write(record, dict(zip(names, (decisions.table(rows), claims, nodes), strict=True)))
-    if page:
-        title = f"{question.source}: {case.policy}, seed {case.seed}"
-        _write(page, {Path(page).name: picture.html(title, question.nodes, rows, life.figures.timeline)})
-    return [life]
+@contextmanager
+def recording(path: str, columns: Sequence[str]) -> Iterator[Table]:
+    """A table that is there whole once all is written. Raises StateUnusable, Unavailable before anything runs."""
+    from gpupool.simulation.decision_files import written
+
+    try:
+        with written(Path(path), columns) as file:
+            yield file
+    except OSError as error:
+        raise _unwritten(path, error) from error
 
 
 def _write(path: str, files: dict[str, str]) -> None:
@@ -54,20 +103,23 @@ def _write(path: str, files: dict[str, str]) -> None:
     from gpupool.drawing.page import write_files
 
     try:
-        written = write_files(Path(path).parent, files)
+        write_files(Path(path).parent, files)
     except OSError as error:
-        raise StateUnusable(f"{path} cannot be written: {error.strerror}", hint="choose another file") from error
-    say(f"written: {', '.join(map(str, written))}")
+        raise _unwritten(path, error) from error
+
+
+def _unwritten(path: str, error: OSError) -> StateUnusable:
+    return StateUnusable(f"{path} cannot be written: {error.strerror or error}", hint="choose another file")
 
 
 def checked(options: argparse.Namespace) -> int:
-    """Faults on the output; exit status 1 where there are any. Raises BadOption, BadTrace."""
-    from gpupool.simulation.decisions import check_files
+    """Faults on the output; exit status 1 where there are any. Raises BadOption, BadTrace, Unavailable."""
+    from gpupool.simulation.check_files import check_files
 
     if not options.nodes or not options.trace.endswith(".csv") or not options.nodes.endswith(".csv"):
         hint = "gpupool simulate run.claims.csv --nodes run.nodes.csv --check run.csv"
         raise BadOption("--check reads raw lists: TRACE and --nodes are .csv files", hint=hint)
-    faults = check_files(options.trace, options.nodes, options.check)
+    faults = check_files(options.trace, options.nodes, options.check, options.out)
     rows = [{"line": fault.line, "rule": fault.rule, "text": fault.text} for fault in faults]
     if options.output != "table":
         print_data({"record": options.check, "faults": rows}, options.output)
@@ -79,7 +131,7 @@ def checked(options: argparse.Namespace) -> int:
 
 
 _COLUMNS = (
-    Column("LINE", lambda row: row["line"], right=True),
+    Column("LINE", lambda row: row["line"] or "--", right=True),
     Column("RULE", lambda row: row["rule"]),
     Column("WHAT", lambda row: row["text"]),
 )

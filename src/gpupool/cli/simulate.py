@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from gpupool.cli.context import Context, say
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number, one_of
-from gpupool.cli.recording import checked, recorded
+from gpupool.cli.recording import checked, recorded, recording
 
 if TYPE_CHECKING:
     from gpupool.simulation.parallel import Tell
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 def register(parser: Parser) -> None:
     parser.about = """
-    Runs the pool's own scheduler over a virtual clock. TRACE is `sample` (comes with gpupool), `synthetic` (made
-    up by rule: synthetic:days=7,load_pct=120), a CSV of jobs, a pool's own events (gpupool events --after 0 -o json
-    > events.jsonl), or an openb list. What is in them: docs/reference/traces.md. Each policy lives through the whole
+    Runs the pool's own scheduler over a virtual clock. TRACE is `sample` (comes with gpupool), `synthetic` (made up
+    by rule: synthetic:days=7,load_pct=120), a CSV of jobs, a pool's own events (gpupool events --after 0 -o json >
+    events.jsonl), or an openb list. What is in them: docs/reference/traces.md. Each policy lives through the whole
     trace with each seed, on all processors. With --out the results are one JSON document and one HTML page that
     needs no network. --policy all tries the paper's six and ours. With --protocol fgd jobs never end and one that
     fits nowhere is dropped, as in "Beware of Fragmentation" (USENIX ATC 2023); results.json is then a list of
     policy, seed, levels and knowledge. With --knowledge online policies know what a pool would know at that moment,
-    learnt from the jobs that came; with oracle they have counted the whole trace before its first job, as the paper's
-    FGD has and no pool can. With --record every decision of one policy with one seed is a line of a table, with --page
-    a picture. --check reads such a table with the raw lists and names all that a pool must never do; the checker shares
-    no code with the scheduler.
+    learnt from the jobs that came; with oracle they have counted the whole trace before its first job, as the
+    paper's FGD has and no pool can. With --record every decision is a line of a table, CSV or Parquet by the name
+    of the file, with the score that won and what it is made of; with --page one life is a picture. --check reads
+    such a table with the raw lists and names all that a pool must never do; with --out it compares DIR/results.json
+    as well. The checker shares no code with the scheduler.
     """
     parser.examples = [
         "gpupool simulate sample",
@@ -45,6 +46,8 @@ def register(parser: Parser) -> None:
         "gpupool simulate run.claims.csv --nodes run.nodes.csv --check run.csv",
         "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --policy all --seeds 10 --out result",
         "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --knowledge oracle",
+        "gpupool simulate list.csv --nodes nodes.csv --protocol fgd --record run.parquet --out result",
+        "gpupool simulate list.csv --nodes nodes.csv --check run.parquet --out result",
     ]
     add = parser.add_argument
     add("trace", metavar="TRACE", help="sample, synthetic[:NAME=N,...], a .csv of jobs, an event log")
@@ -67,11 +70,11 @@ def register(parser: Parser) -> None:
         metavar="online|oracle",
         help="what policies know of the jobs to come: what a pool would, or all (default: online)",
     )
-    add("--out", metavar="DIR", help="write results.json and report.html there")
+    add("--out", metavar="DIR", help="write results.json and report.html there; with --check: compare them")
     add(
         "--record",
         metavar="FILE",
-        help="write every decision there as CSV, and the lists of claims and nodes beside it",
+        help="write every decision there (.csv or .parquet), and lists of claims and nodes beside it",
     )
     add("--page", metavar="FILE", help="draw the life there: cards over time, the queue, fragments; one HTML page")
     add("--check", metavar="FILE", help="simulate nothing: check such a record by the lists TRACE and --nodes alone")
@@ -108,25 +111,31 @@ def run(options: argparse.Namespace, context: Context) -> int:
 
 def _protocol(options: argparse.Namespace, context: Context) -> int:
     """The paper's protocol: pods one by one, none ends; for scripts, so `results.json` is a plain list."""
-    from gpupool.simulation import protocol
+    from gpupool.simulation import protocol, protocol_record
     from gpupool.simulation.protocol_report import html, rows
     from gpupool.simulation.study import seeds_of
 
-    if options.record or options.page:
-        raise BadOption("--record and --page are for lives in which jobs end", hint="leave out --protocol")
+    if options.page:
+        raise BadOption("--page is for lives in which jobs end", hint="--out DIR writes report.html")
     if not options.nodes:
         raise BadOption("--protocol fgd needs the list of nodes", hint="--nodes openb_node_list_gpu_node.csv")
     names = protocol.ALL if options.policy in (None, "all") else tuple(dict.fromkeys(options.policy.split(",")))
     trace, nodes = Path(options.trace), Path(options.nodes)
-    with interrupted_by_sigterm(), progress(context, f"simulating {trace.name}") as told:
+    with ExitStack() as stack:
+        stack.enter_context(interrupted_by_sigterm())
+        told = stack.enter_context(progress(context, f"simulating {trace.name}"))
+        file = stack.enter_context(recording(options.record, protocol_record.COLUMNS)) if options.record else None
         found = protocol.run(
             trace,
             nodes,
             names,
             seeds_of(options.seeds),
             lambda done, all_, _: told(done / all_),
+            record=None if file is None else file.write,
             knowledge=options.knowledge,
         )
+    if options.record:
+        say(f"written: {options.record}")
     results = protocol.to_json(found)
     if options.out:
         keep(options.out, results, html(trace.name, found))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from html import escape
 from pathlib import Path
 
@@ -37,14 +39,27 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
     """Put files into a folder, which is made; each is there whole or not at all. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    new = {folder / name: folder / f"{name}.new" for name in files}
-    try:
+    with ExitStack() as stack:
+        new = {folder / name: stack.enter_context(replaced(folder / name)) for name in files}
         for text, temporary in zip(files.values(), new.values(), strict=True):
             temporary.write_text(text, encoding="utf-8")
-        for path, temporary in new.items():
-            os.replace(temporary, path)
-    finally:
-        for temporary in new.values():
-            temporary.unlink(missing_ok=True)
     return tuple(new)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A file to write beside `path`, in its folder, which is made; it takes that name at the end, or goes.
+
+    Raises OSError, at once for what is no plain file: a device would be replaced by one.
+    """
+    if path.exists() and not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        raise OSError(number, "it is a folder" if path.is_dir() else "it is no plain file", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        temporary.touch()
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -24,9 +24,10 @@ from gpupool.scheduling.pool_size import pool_size
 from gpupool.scheduling.ranking import Ranking, Rankings
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.score_partitions import Cuts
+from gpupool.scheduling.score_parts import ScoreParts
 from gpupool.scheduling.score_topology import LinkedSets
 from gpupool.scheduling.sleepers import Sleepers
-from gpupool.scheduling.snapshot import Cards, Hosts, Ints, Running, Snapshot
+from gpupool.scheduling.snapshot import Cards, Hosts, Ints, Running, Scored, Snapshot
 
 _REMEMBERED = 256
 """Shapes whose copies are kept."""
@@ -60,10 +61,14 @@ NOTHING = Took()
 class Board:
     """What is free, each shape's ranking, and the policy at work; trials lie inside each other."""
 
-    def __init__(self, snapshot: Snapshot, seed: int = 0, *, guard: bool = False) -> None:
-        """`guard`: an exception of the policy does not leave the board, a simpler one goes on (`fault` tells)."""
+    def __init__(self, snapshot: Snapshot, seed: int = 0, *, guard: bool = False, keeps_scores: bool = False) -> None:
+        """`guard`: an exception of the policy does not leave the board, a simpler one goes on (`fault` tells).
+
+        `keeps_scores`: placements say what their score is made of; the plan is the same, and takes longer.
+        """
         self._seed = seed
         self._guard = guard
+        self.keeps_scores = keeps_scores
         self.roster = Roster()
         self._begin(snapshot)
 
@@ -121,6 +126,10 @@ class Board:
         """Rows of the node's cards, best first; where links have a say, exactly as many as the claim takes."""
         linked = self.linked.choose(ranking.fit, node)
         return near.order(self.free, ranking.fit, ranking.choose(node)) if linked is None else linked
+
+    def scored(self, ranking: Ranking, node: int, rows: Ints) -> Scored | None:
+        """What speaks for these cards, before they are taken; None where nobody records."""
+        return None if self._parts is None else self._parts.of(ranking, node, rows)
 
     @property
     def fault(self) -> PolicyFault | None:
@@ -200,6 +209,7 @@ class Board:
         self.free = Free(snapshot.cards)
         self.size = pool_size(snapshot.cards)
         self._begin_policy(snapshot)
+        self._parts = ScoreParts(self.free, snapshot.expected.shares, self.rater) if self.keeps_scores else None
         self.linked = LinkedSets(self.free)
         self._rankings = Rankings(self.free, self.rater, cuts=self.cuts)
         self._copies: OrderedDict[Shape, tuple[Fit, Copies]] = OrderedDict()

@@ -86,6 +86,11 @@ class CompiledStreamFill:
             self._price[:] = self._scale * self._prices.price
         return epoch
 
+    @property
+    def prices(self) -> Prices:
+        """As they are now."""
+        return self._prices
+
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         _ = self.epoch  # prices as they are now
         return self._filled.rate(self._asked.of(fit), self._slot(fit.shape), self._toll(fit.shape), nodes)

@@ -73,6 +73,11 @@ class Ranking:
             return int((liked if len(liked) else alike)[0])
         return int(self._free.order[at])
 
+    def score(self, node: int) -> int:
+        """Of a node that `best` gave just now."""
+        scores = self._settled(self._scores) if self._rater.SCALED else self._scores
+        return int(scores[self._free.rank[node]])
+
     def choose(self, node: int) -> Ints:
         """Rows of the node's fitting cards, best first."""
         return self._rater.choose(self.fit, node)

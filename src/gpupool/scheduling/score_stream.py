@@ -168,6 +168,11 @@ class StreamFill:
     def epoch(self) -> int:
         return self._prices.watch()
 
+    @property
+    def prices(self) -> Prices:
+        """As they are now."""
+        return self._prices
+
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
         self._prices.watch()
         known = self._of(fit.shape)
@@ -191,7 +196,7 @@ class StreamFill:
     def choose(self, fit: Fit, node: int) -> Ints:
         """One share on the card where it displaces least, the first of equals; others on the tightest."""
         rows = tightest(self._free, fit, node)
-        if not _one_share(fit.shape) or len(rows) < 2:
+        if not is_one_share(fit.shape) or len(rows) < 2:
             return rows
         rows = np.sort(rows)
         sizes = self._values.sizes(self._free, rows)
@@ -238,7 +243,7 @@ class StreamFill:
         """What is placed less what is displaced, times the scale; what each state told is kept."""
         state = self._values.state(kind, host, cells)
         sizes: tuple[int, ...] = ()
-        if _one_share(shape):
+        if is_one_share(shape):
             sizes = tuple(sorted({cell for cell, fit in zip(cells, fits, strict=True) if fit}))
         key = state, (host, *sizes)
         found = known.by_state.get(key)
@@ -253,7 +258,7 @@ class StreamFill:
     ) -> tuple[int, int, int]:
         values, seat, asked = self._values, self._values.seat(shape, kind), self._resource.of_shape(shape)
         base = self._scale * shape.count * shape.held_milli - values.of(state)
-        if not _one_share(shape):
+        if not is_one_share(shape):
             after = values.placed(state, asked, host, shape.count, seat)
             return base + values.of(after), NO_WAY, values.bare(state) - values.bare(after)
         gain = {s: base + values.of(values.cut(state, asked, host, s, seat)) for s in sizes}
@@ -290,5 +295,5 @@ def _alike(lines: Ints) -> tuple[Ints, Ints]:
     return first, like.reshape(-1)
 
 
-def _one_share(shape: Shape) -> bool:
+def is_one_share(shape: Shape) -> bool:
     return shape.count == 1 and not shape.whole

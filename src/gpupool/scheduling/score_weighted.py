@@ -38,6 +38,9 @@ class Term(Protocol):
 
     WORD: str
     """What a node is that adds least, for `show` and `explain`."""
+    PART: str
+    PART_UNIT: int
+    """What it is called in records, and so many of its units are one there."""
     unit: int
     """So much is one mean card's."""
 
@@ -76,43 +79,43 @@ class Adding:
 
     def __init__(self, free: Free, base: Rater, term: Term, weight_pct: int, point_milli: int) -> None:
         self._free = free
-        self._base = base
-        self._term = term
-        self._weight_pct = weight_pct
-        self._point = 100 * point_milli
+        self.base = base
+        self.term = term
+        self.weight_pct = weight_pct
+        self.point = 100 * point_milli
         self.NODE = f"{base.NODE} and {term.WORD}"
         self.CARD = base.CARD
 
     def restart(self, generation: int) -> None:
-        self._base.restart(generation)
+        self.base.restart(generation)
 
     @property
     def epoch(self) -> int:
-        return self._base.epoch
+        return self.base.epoch
 
     def mender(self, fit: Fit, scores: Scores) -> Mender | None:
         """None: what the kernel would write has no term in it."""
         return None
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
-        added = self._term.cost(fit, nodes) * WHOLE // self._term.unit
-        return self._point * self._base.rate(fit, nodes) - self._weight_pct * added
+        added = self.term.cost(fit, nodes) * WHOLE // self.term.unit
+        return self.point * self.base.rate(fit, nodes) - self.weight_pct * added
 
     def settle(self, scores: Ints) -> Ints:
         return scores
 
     def choose(self, fit: Fit, node: int) -> Ints:
-        return self._base.choose(fit, node)
+        return self.base.choose(fit, node)
 
     def follows(self, shape: Shape) -> bool:
         """The next claim may light up what this one did not."""
         return False
 
     def took(self, shape: Shape, node: int) -> None:
-        self._base.took(shape, node)
+        self.base.took(shape, node)
 
     def gave(self, shape: Shape, node: int) -> None:
-        self._base.gave(shape, node)
+        self.base.gave(shape, node)
 
 
 class LeastAdding(Adding):
@@ -122,7 +125,7 @@ class LeastAdding(Adding):
         super().__init__(free, base, term, 100, 1)
 
     def rate(self, fit: Fit, nodes: Ints) -> Ints:
-        added = np.minimum(self._term.cost(fit, nodes) * WHOLE // self._term.unit, _MOST_ADDED)
+        added = np.minimum(self.term.cost(fit, nodes) * WHOLE // self.term.unit, _MOST_ADDED)
         score: Ints = -(added << _BINPACK_BITS) - node_cost(self._free, fit.shape, nodes)
         return score
 

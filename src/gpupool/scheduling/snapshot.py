@@ -319,6 +319,14 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """The score that won, and what it is made of (`score_parts`): for records alone."""
+
+    score: int
+    parts: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class Placement:
     """One job gets these seats; `generations` are those of its cards' rows as they were read."""
 
@@ -332,6 +340,8 @@ class Placement:
     """Placements of one gang are written together or not at all."""
     numa: tuple[NumaPart, ...] = ()
     """Where its processors and main memory come from; nothing where it asks for none or nothing is known."""
+    scored: Scored | None = None
+    """Only of a board that keeps scores."""
 
 
 @dataclass(frozen=True)

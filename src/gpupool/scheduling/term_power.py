@@ -22,6 +22,7 @@ class PowerTerm:
     """In watts. `unit` are those that the mean card of the pool draws more in use than idle."""
 
     WORD = "thriftiest"
+    PART, PART_UNIT = "watts", 1
 
     def __init__(self, free: Free) -> None:
         self._free = free

@@ -28,6 +28,7 @@ class PriceTerm:
     """In millionths of the currency per hour. `unit` is what the mean card costs, with its part of the node."""
 
     WORD = "cheapest"
+    PART, PART_UNIT = "price", MICRO
 
     def __init__(self, free: Free) -> None:
         self._free = free

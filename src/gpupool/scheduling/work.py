@@ -27,7 +27,7 @@ from gpupool.scheduling.quota_change import Change
 from gpupool.scheduling.quotas import Mark as QuotaMark
 from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.ranking import Ranking
-from gpupool.scheduling.snapshot import Bools, Ints, Kept, Placement, Running, Snapshot
+from gpupool.scheduling.snapshot import Bools, Ints, Kept, Placement, Running, Scored, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,7 @@ class Seated:
     sizes: Ints
     choice: int
     took: Took = NOTHING
+    scored: Scored | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -124,8 +125,9 @@ class Work:
         rows = affordable(self._order(ranking, node, closed), ranking.fit, room)
         if len(rows) < shape.count:  # the node's cards that the claim may have are not near enough together
             return None
+        scored = self.board.scored(ranking, node, rows)
         took = self.board.take(ranking.fit, node, rows)
-        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)), took)
+        seated = Seated(shape, node, rows, ranking.fit.need[rows], int(np.count_nonzero(nodes)), took, scored)
         self.quotas.take(tenant, rows, shape.held_milli, seated.sizes)
         return seated
 
@@ -159,7 +161,7 @@ class Work:
         if shape.memory_bytes is None:
             by_amount = by_amount and quotas.room(tenant).size is None
         simple = shape.profile is None and first.took == NOTHING and not near.concerns(self.free, shape)
-        return by_amount and simple and self.board.rater.follows(shape)
+        return by_amount and simple and not self.board.keeps_scores and self.board.rater.follows(shape)
 
     def _beside(self, tenant: str, fit: Fit, first: Seated, most: int) -> int:
         """Of so many more claims like it, as many as every quota surely has room for."""
@@ -315,11 +317,12 @@ def placement(snapshot: Snapshot, free: Free, rater: Rater, job: str, seated: Se
     seats = tuple(Seat(cards.uuids[row], milli, size, place) for row, size, place in each)
     generations = tuple(cards.generation[seated.rows].tolist())
     name = cards.nodes[seated.node]
-    why = _why(rater, name, seated.choice, len(seats)) if not seated.places else _why_cut(name, seated)
-    return Placement(job, name, seats, generations, why, gang, free.numa.parts(seated.took.numa))
+    why = why_there(rater, name, seated.choice, len(seats)) if not seated.places else _why_cut(name, seated)
+    return Placement(job, name, seats, generations, why, gang, free.numa.parts(seated.took.numa), seated.scored)
 
 
-def _why(rater: Rater, node: str, choice: int, seats: int) -> str:
+def why_there(rater: Rater, node: str, choice: int, seats: int) -> str:
+    """The sentence of a placement, of so many nodes and cards."""
     among = f"{rater.NODE} of {choice} nodes that fit" if choice > 1 else "only node that fits"
     where = f"on its {rater.CARD} card" if seats == 1 else f"on its {rater.CARD} {seats} cards"
     return f"{node} is the {among}; {where}"

@@ -8,14 +8,18 @@ standard library alone (a test asserts it), so no fault of the engine can be a f
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import Any
 
 NS = 10**9
 MIB = 2**20
 CARD = 1000
 """Thousandths of compute on a card."""
+
+#: Percentage points by which a rate of results.json may differ: it is rounded there.
+_TOLERANCE = 0.001
 
 Row = Mapping[str, str]
 
@@ -65,15 +69,49 @@ class _Held:
     memory_bytes: int
 
 
-def check(claims: Iterable[Row], nodes: Iterable[Row], record: Iterable[Row]) -> list[Fault]:
-    """Everything that is wrong with the record, in its order; nothing is wrong where the list is empty."""
-    return list(_Check(claims, nodes).run(record))
+def check(
+    claims: Sequence[Row], nodes: Sequence[Row], record: Iterable[Row], results: Sequence[Mapping[str, Any]] = ()
+) -> list[Fault]:
+    """Everything that is wrong with the record, in its order, and with `results`; nothing where the list is empty.
+
+    A record of several lives has the columns `policy` and `seed`.
+    """
+    lives: dict[tuple[str, str], _Check] = {}
+    faults: list[Fault] = []
+    for line, row in enumerate(record, start=2):
+        name = row.get("policy", ""), row.get("seed", "")
+        if name not in lives:
+            lives[name] = _Check(claims, nodes)
+        faults += lives[name].take(line, row)
+    if not lives:
+        return [Fault(0, "empty", "it has no line")]
+    for name, life in lives.items():
+        faults += (replace(one, text=_of_life(name, one.text)) for one in life.end())
+    told = {(str(run["policy"]), str(run["seed"])): run for run in results}
+    for name in dict.fromkeys([*told, *lives]) if told else ():
+        if name not in lives or name not in told:
+            faults.append(Fault(0, "results", _of_life(name, "it is in one of record and results alone")))
+        else:
+            faults += (Fault(0, "results", _of_life(name, text)) for text in lives[name].compare(told[name]))
+    return faults
+
+
+def _of_life(name: tuple[str, str], text: str) -> str:
+    return f"{name[0]}, seed {name[1]}: {text}" if any(name) else text
 
 
 class _Check:
-    def __init__(self, claims: Iterable[Row], nodes: Iterable[Row]) -> None:
+    """One life, line by line."""
+
+    def __init__(self, claims: Iterable[Row], nodes: Sequence[Row]) -> None:
         self._claims = dict(_claims(claims))
         self._nodes = dict(_node(row, number) for number, row in enumerate(nodes, start=2))
+        self._events: Counter[str] = Counter()
+        self._left: set[str] = set()
+        arrivals = [one.arrival_ns for one in self._claims.values()]
+        self._window = min(arrivals, default=0), max(arrivals, default=0)
+        self._in_window = 0
+        """Thousandths of a card times nanoseconds that were held from the first to the last arrival."""
         self._gangs: dict[str, set[str]] = defaultdict(set)
         for name, one in self._claims.items():
             if one.gang:
@@ -85,29 +123,67 @@ class _Check:
         self._moving: set[str] = set()
         self._line = self._now_ns = 0
 
-    def run(self, record: Iterable[Row]) -> Iterator[Fault]:
-        for line, row in enumerate(record, start=2):
-            at_ns, name, event = int(Decimal(row["time"]) * NS), row["claim"], row["event"]
-            if at_ns > self._now_ns:
-                yield from self._gangs_in_parts()
+    def take(self, line: int, row: Row) -> Iterator[Fault]:
+        """The next line."""
+        try:
+            yield from self._take(line, row)
+        except (KeyError, ValueError, ArithmeticError) as error:
             self._line = line
-            if at_ns < self._now_ns:
-                yield self._fault("order", f"{row['time']} s comes after {Decimal(self._now_ns) / NS} s")
-            self._now_ns = max(at_ns, self._now_ns)
-            if name not in self._claims:
-                yield self._fault("unknown claim", f"{name} is not in the list of claims")
-            elif event == "placed":
-                yield from self._place(name, self._claims[name], row)
-            elif event in ("ended", "evicted"):
-                yield from self._release(name, self._claims[name], event)
-            elif event == "refused":
-                self._refused.add(name)
-            else:
-                yield self._fault("unknown event", f"{event} of {name}")
+            yield self._fault("unreadable", f"{row.get('claim')}: {type(error).__name__} {error}")
+
+    def _take(self, line: int, row: Row) -> Iterator[Fault]:
+        at_ns, name, event = int(Decimal(row["time"]) * NS), row["claim"], row["event"]
+        if at_ns > self._now_ns:
+            yield from self._gangs_in_parts()
+        self._line = line
+        if at_ns < self._now_ns:
+            yield self._fault("order", f"{row['time']} s comes after {Decimal(self._now_ns) / NS} s")
+        self._now_ns = max(at_ns, self._now_ns)
+        self._events[event] += 1
+        if name not in self._claims:
+            yield self._fault("unknown claim", f"{name} is not in the list of claims")
+        elif name in self._left:
+            yield self._fault("left before", f"{event} of {name}, which was left waiting at the end")
+        elif event == "placed":
+            yield from self._place(name, self._claims[name], row)
+        elif event in ("ended", "evicted"):
+            yield from self._release(name, self._claims[name], event)
+        elif event == "refused":
+            self._refused.add(name)
+        elif event == "left":
+            yield from self._leave(name)
+        else:
+            yield self._fault("unknown event", f"{event} of {name}")
+
+    def end(self) -> Iterator[Fault]:
+        """After the last line: claims of which the record does not say what came of them."""
         yield from self._gangs_in_parts()
         self._line = 0
         for name, held in self._held.items():
             yield self._fault("never released", f"{name} holds cards of {held.node} to the end")
+        accounted = self._over | self._refused | self._left | set(self._held)
+        lost = [name for name in self._claims if name not in accounted]
+        if lost:
+            yield self._fault(
+                "lost", f"of {len(lost)} claims it does not say what came of them; the first is {lost[0]}"
+            )
+
+    def compare(self, run: Mapping[str, Any]) -> Iterator[str]:
+        """Totals of results.json that do not follow from the lines."""
+        counted = (
+            ("evictions", run["evictions"], self._events["evicted"]),
+            ("refused", sum(run["refused"].values()), self._events["refused"]),
+        )
+        for name, told, found in counted:
+            if told != found:
+                yield f"{name} {told}, and its lines come to {found}"
+        begin, end = self._window
+        capacity = CARD * sum(node.cards for node in self._nodes.values())
+        told_pct = run["allocation_pct"]
+        if end > begin and told_pct is not None:
+            rate = 100 * self._in_window / (capacity * (end - begin))
+            if abs(rate - told_pct) > _TOLERANCE:
+                yield f"allocation_pct {told_pct}, and its lines come to {rate:.4f}"
 
     # --- events ------------------------------------------------------------------------------
 
@@ -143,7 +219,7 @@ class _Check:
             yield self._fault("amount", f"{name} asks for {claim.milli} thousandths and gets {held.milli}")
         if held.memory_bytes < claim.memory_bytes:
             yield self._fault("amount", f"{name} asks for {claim.memory_bytes} bytes and gets {held.memory_bytes}")
-        if claim.cards and not _is_model(node.models, claim.model):
+        if claim.cards and not is_model(node.models, claim.model):
             yield self._fault("wrong model", f"{name} asks for {claim.model}; {held.node} has {node.models}")
 
     def _taken(self, name: str, claim: _Claim, held: _Held, node: _Node) -> Iterator[Fault]:
@@ -166,6 +242,11 @@ class _Check:
             if most is not None and used_now > most:
                 yield self._fault(f"{what} over", f"{held.node}: {used_now} of {most} with {name}")
 
+    def _leave(self, name: str) -> Iterator[Fault]:
+        self._left.add(name)
+        if name in self._held or name in self._over:
+            yield self._fault("left before", f"{name} is left waiting and was placed or has ended")
+
     def _release(self, name: str, claim: _Claim, event: str) -> Iterator[Fault]:
         held = self._held.pop(name, None)
         if held is None:
@@ -177,6 +258,8 @@ class _Check:
             node.memory[card] -= held.memory_bytes
         node.cpu_used -= claim.cpu_milli
         node.host_used -= claim.host_bytes
+        begin, end = max(held.since_ns, self._window[0]), min(self._now_ns, self._window[1])
+        self._in_window += max(0, end - begin) * held.milli * len(held.cards)
         if event == "evicted":
             self._evictions[name] += 1
             self._moving.add(claim.gang)
@@ -241,7 +324,7 @@ def _node(row: Row, line: int) -> tuple[str, _Node]:
     return row["sn"] or f"line-{line}", node
 
 
-def _is_model(has: str, asks: str) -> bool:
+def is_model(has: str, asks: str) -> bool:
     """`A100` is any of them, `A100-80G` only that one; several are joined by `|`."""
     return not asks or any(
         has.lower() == one.lower() or has.lower().startswith(one.lower() + "-") for one in asks.split("|")

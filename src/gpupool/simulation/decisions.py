@@ -1,22 +1,24 @@
-"""Every decision of one simulated life as a table, and the raw lists beside it: what `checking` reads back."""
+"""Every decision of simulated lives as a table, and the raw lists beside it: what `checking` reads back."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpupool.base.errors import BadTrace
 from gpupool.base.units import MIB
 from gpupool.model.claim import Rejection
-from gpupool.scheduling.snapshot import Eviction, Placement
-from gpupool.simulation.checking import Fault, check
-from gpupool.simulation.nodes import OPTIONAL, REQUIRED, read_text
+from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement
+from gpupool.simulation.decision_files import as_csv, parts_text
+from gpupool.simulation.nodes import OPTIONAL, REQUIRED
+from gpupool.simulation.parallel import Tell
+from gpupool.simulation.study import Case, Life, watched
 from gpupool.simulation.trace import NS, Node
 from gpupool.simulation.world import Job, World
 
 COLUMNS = (
+    "policy",
+    "seed",
     "time",
     "event",
     "claim",
@@ -25,57 +27,83 @@ COLUMNS = (
     "cards",
     "gpu_milli",
     "memory_bytes",
+    "cpu_milli",
+    "host_bytes",
     "node_free_milli",
     "cards_free_milli",
+    "score",
+    "parts",
     "reason",
 )
 """`gpu_milli` and `memory_bytes` are of each card; what is free is as it was before, on the node and on its `cards`."""
 
+Rows = list[tuple[object, ...]]
+
 
 class DecisionRecorder:
-    """A watcher that keeps a row for each placement, end, eviction and refusal."""
+    """A watcher that keeps a row for each placement, end, eviction and refusal, and for each job left at the end."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, policy: str, seed: int, world: World) -> None:
+        self._life = policy, seed
         self._world = world
-        self.rows: list[tuple[object, ...]] = []
+        self.rows: Rows = []
 
     def moved(self, world: World, before_ns: int, now_ns: int) -> None: ...
 
     def came(self, jobs: Sequence[Job], refused: Rejection | None, now_ns: int) -> None:
         if refused is not None:
-            self.rows += [self._row(now_ns, "refused", job, refused.sentence) for job in jobs]
+            for job in jobs:
+                self._write(now_ns, "refused", job, refused.sentence)
 
     def started(self, job: Job, placement: Placement, now_ns: int) -> None:
-        run, cards = job.run, self._world.cards
+        run, cards, scored = job.run, self._world.cards, placement.scored
         assert run is not None
         free = cards.free_milli[list(run.rows)] + run.milli
         on_node = int(cards.free_milli[cards.node == job.node].sum()) + sum(run.milli)
-        row = self._row(now_ns, "placed", job, placement.why)
-        self.rows.append((*row[:-3], on_node, " ".join(map(str, free.tolist())), placement.why))
+        score = ("", "") if scored is None else (scored.score, parts_text(scored))
+        why = (on_node, " ".join(map(str, free.tolist())), *score)
+        self._write(now_ns, "placed", job, placement.why, why)
 
     def ended(self, job: Job, now_ns: int) -> None:
-        self.rows.append(self._row(now_ns, "ended", job, ""))
+        self._write(now_ns, "ended", job, "")
 
     def evicted(self, job: Job, eviction: Eviction, now_ns: int) -> None:
-        self.rows.append(self._row(now_ns, "evicted", job, eviction.why))
+        self._write(now_ns, "evicted", job, eviction.why)
 
-    def _row(self, now_ns: int, event: str, job: Job, reason: str) -> tuple[object, ...]:
+    def left(self, jobs: Iterable[Job], why: Mapping[ClassKey, Rejection], now_ns: int) -> None:
+        """Jobs that wait when nothing more can happen, and why."""
+        for job in jobs:
+            rejection = why.get(job.key)
+            self._write(now_ns, "left", job, "" if rejection is None else rejection.sentence)
+
+    def _write(
+        self, now_ns: int, event: str, job: Job, reason: str, why: tuple[object, ...] = ("", "", "", "")
+    ) -> None:
+        head = (*self._life, _seconds(now_ns), event, job.id, job.key.tenant)
+        host = job.shape.cpu_milli, job.shape.host_bytes
+        self.rows.append((*head, *self._seats(job), *host, *why, reason))
+
+    def _seats(self, job: Job) -> tuple[object, ...]:
+        """Node, cards, and what it has of each card."""
         run, cards = job.run, self._world.cards
-        if run is None or not run.rows:
-            return (_seconds(now_ns), event, job.id, job.key.tenant, "", "", 0, 0, "", "", reason)
+        if run is None:
+            return "", "", 0, 0
+        if not run.rows:
+            return cards.nodes[job.node], "", 0, 0
         names = [cards.uuids[row].rpartition(":") for row in run.rows]
-        places = " ".join(place for *_, place in names)
-        held = run.milli[0], run.sizes[0]
-        return (_seconds(now_ns), event, job.id, job.key.tenant, names[0][0], places, *held, "", "", reason)
+        return names[0][0], " ".join(place for *_, place in names), run.milli[0], run.sizes[0]
 
 
-def table(rows: Iterable[Sequence[object]], columns: Sequence[str] = COLUMNS) -> str:
-    """As CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return out.getvalue()
+def recorded_life(case: Case, tell: Tell) -> tuple[Case, Life, Rows]:
+    """One case with all of its decisions."""
+    recorders = list[DecisionRecorder]()
+
+    def recorder(world: World) -> DecisionRecorder:
+        recorders.append(DecisionRecorder(case.policy, case.seed, world))
+        return recorders[0]
+
+    life = watched(case, tell, recorder)
+    return case, life, recorders[0].rows
 
 
 def nodes_table(nodes: Iterable[Node]) -> str:
@@ -88,19 +116,7 @@ def nodes_table(nodes: Iterable[Node]) -> str:
         cpu = "" if node.cpu_milli is None else node.cpu_milli
         host = "" if node.host_bytes is None else node.host_bytes // MIB
         rows.append((node.name, len(node.cards), model, cpu, host, size // MIB or "", int(bool(node.profiles))))
-    return table(rows, (*REQUIRED, *OPTIONAL))
-
-
-def check_files(claims: str, nodes: str, record: str) -> list[Fault]:
-    """What is wrong with a record, by the raw lists alone. Raises BadTrace for what is no such table."""
-    read = [list(csv.DictReader(io.StringIO(read_text(path)))) for path in (claims, nodes, record)]
-    try:
-        return check(*read)
-    except (KeyError, ValueError, ArithmeticError) as error:
-        raise BadTrace(
-            f"{record} cannot be checked with {claims} and {nodes}: {type(error).__name__}: {error}",
-            hint="all three are tables with a header; a record and its lists are written by simulate --record",
-        ) from error
+    return as_csv(rows, (*REQUIRED, *OPTIONAL))
 
 
 def beside(record: Path) -> tuple[Path, Path]:
@@ -110,4 +126,4 @@ def beside(record: Path) -> tuple[Path, Path]:
 
 def _seconds(at_ns: int) -> str:
     seconds, rest = divmod(at_ns, NS)
-    return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".")
+    return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(seconds)

@@ -6,15 +6,16 @@ import multiprocessing
 import os
 import queue
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpupool.scheduling import kernel
 
 T = TypeVar("T")
 R = TypeVar("R")
+K = TypeVar("K")
 Tell = Callable[[float], None]
 """Told which part of a piece is done, 0 to 1."""
 _SECONDS = 0.2
@@ -58,6 +59,22 @@ def run_all(
                 child.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+class InOrder(Generic[K, R]):
+    """Hands results on in the order of `keys`, though they come in any."""
+
+    def __init__(self, keys: Iterable[K], following: Callable[[R], None]) -> None:
+        self._keys = iter(keys)
+        self._due = next(self._keys, None)
+        self._following = following
+        self._early: dict[K, R] = {}
+
+    def put(self, key: K, result: R) -> None:
+        self._early[key] = result
+        while self._due is not None and self._due in self._early:
+            self._following(self._early.pop(self._due))
+            self._due = next(self._keys, None)
 
 
 def _alone(work: Callable[[T, Tell], R], piece: T, tell: Tell, done: Callable[[R], None]) -> R:

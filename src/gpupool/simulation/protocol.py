@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from gpupool.scheduling.expected import Kinds, histogram, typical
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.score_fragmentation import Fragments
 from gpupool.scheduling.snapshot import Cards, Expected, Ints
-from gpupool.simulation.choosing import Chooser
+from gpupool.simulation.choosing import Chooser, Seat
 from gpupool.simulation.foreknowledge import ONLINE, Foreknowledge
 from gpupool.simulation.openb import Pods, read_nodes, read_pods
-from gpupool.simulation.parallel import Tell, run_all
+from gpupool.simulation.parallel import InOrder, Tell, run_all
+from gpupool.simulation.protocol_record import Recorder
 
 LEVELS = range(131)
 """Percent of the cluster's compute that has been asked for."""
@@ -60,6 +61,20 @@ class Result:
 Progress = Callable[[int, int, Result], None]
 """Told after each run: how many are done, how many there are, and its result."""
 
+Decisions = list[tuple[object, ...]]
+"""Of one run, a line for each pod (`protocol_record`)."""
+
+Record = Callable[[Decisions], None]
+"""Told the decisions of each run, by policy then seed."""
+
+
+class Listener(Protocol):
+    """Hears each decision before it is carried out."""
+
+    def placed(self, number: int, seat: Seat, chooser: Chooser) -> None: ...
+
+    def dropped(self, number: int, chooser: Chooser) -> None: ...
+
 
 def run(
     trace: Path,
@@ -68,6 +83,7 @@ def run(
     seeds: Sequence[int],
     on_progress: Progress | None = None,
     *,
+    record: Record | None = None,
     knowledge: str = ONLINE,
     workers: int | None = None,
     compiled: bool | None = None,
@@ -81,15 +97,19 @@ def run(
         policies.named(name)
     cards, pods = read_nodes(nodes), read_pods(trace)
     runs = [(name, seed) for name in names for seed in seeds]
-    pieces = [(cards, pods, *one, knowledge, compiled) for one in runs]
+    pieces = [_Piece(cards, pods, *one, knowledge, compiled, record is not None) for one in runs]
     found: dict[tuple[str, int], Result] = {}
+    recorded = InOrder(runs, record or (lambda _decisions: None))
 
-    def done(result: Result) -> None:
+    def done(one: _Done) -> None:
+        result = one.result
         found[result.policy, result.seed] = result
+        recorded.put((result.policy, result.seed), one.decisions.copy())
+        one.decisions.clear()  # they are many, and results stay until all is done
         if on_progress is not None:
             on_progress(len(found), len(runs), result)
 
-    return run_all(_simulate, pieces, lambda _part: None, workers, done)
+    return [one.result for one in run_all(_simulate, pieces, lambda _part: None, workers, done)]
 
 
 def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -97,13 +117,39 @@ def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [asdict(result) for result in results]
 
 
-def _simulate(one: tuple[Cards, Pods, str, int, str, bool | None], _tell: Tell) -> Result:
-    cards, pods, policy, seed, knowledge, compiled = one
-    return simulate(cards, pods, policy, seed, knowledge=knowledge, compiled=compiled)
+class _Piece(NamedTuple):
+    cards: Cards
+    pods: Pods
+    policy: str
+    seed: int
+    knowledge: str
+    compiled: bool | None
+    recorded: bool
+
+
+class _Done(NamedTuple):
+    result: Result
+    decisions: Decisions
+
+
+def _simulate(one: _Piece, _tell: Tell) -> _Done:
+    decisions = Decisions()
+    record = decisions.extend if one.recorded else None
+    result = simulate(
+        one.cards, one.pods, one.policy, one.seed, knowledge=one.knowledge, compiled=one.compiled, record=record
+    )
+    return _Done(result, decisions)
 
 
 def simulate(
-    cards: Cards, pods: Pods, policy: str, seed: int, *, knowledge: str = ONLINE, compiled: bool | None = None
+    cards: Cards,
+    pods: Pods,
+    policy: str,
+    seed: int,
+    *,
+    knowledge: str = ONLINE,
+    compiled: bool | None = None,
+    record: Record | None = None,
 ) -> Result:
     """One run of one policy."""
     chance = Random(seed)
@@ -111,13 +157,23 @@ def simulate(
     chance.shuffle(order)
     free = Free(cards, np.array(order, dtype=np.int64), compiled)
     capacity = int(free.milli.sum())
-    arriving = arrivals(pods, capacity, chance)
+    places = arriving_places(pods, capacity, chance)
     known = Foreknowledge(knowledge, expected_of(pods), capacity)
-    return Result(policy, seed, fill(free, pods, policy, seed, arriving, known), knowledge)
+    recorder = None if record is None else Recorder(policy, seed, free, pods, places)
+    levels = fill(free, pods, policy, seed, [int(pods.of[place]) for place in places], known, recorder)
+    if record is not None and recorder is not None:
+        record(recorder.rows)
+    return Result(policy, seed, levels, knowledge)
 
 
 def fill(
-    free: Free, pods: Pods, policy: str, seed: int, arriving: Sequence[int], known: Foreknowledge
+    free: Free,
+    pods: Pods,
+    policy: str,
+    seed: int,
+    arriving: Sequence[int],
+    known: Foreknowledge,
+    listener: Listener | None = None,
 ) -> tuple[Level, ...]:
     """Place pods of these shapes one after the other, or drop them; what came of it, by arrived percent."""
     record = _Record(free, expected_of(pods), len(arriving))
@@ -129,7 +185,11 @@ def fill(
         seat = chooser.choose(number)
         if seat is None:
             record.dropped(shape)
+            if listener is not None:
+                listener.dropped(number, chooser)
             continue
+        if listener is not None:
+            listener.placed(number, seat, chooser)
         record.before(seat.node)
         chooser.take(number, seat)
         known.claim_started(shape)
@@ -143,24 +203,30 @@ def expected_of(pods: Pods) -> Expected:
 
 
 def arrivals(pods: Pods, capacity_milli: int, chance: Random) -> list[int]:
-    """Numbers of shapes in the order in which they arrive, tuned to 130 % of the compute there is.
+    """Numbers of shapes in the order in which they arrive: of the pods in `arriving_places`."""
+    return [int(pods.of[place]) for place in arriving_places(pods, capacity_milli, chance)]
+
+
+def arriving_places(pods: Pods, capacity_milli: int, chance: Random) -> list[int]:
+    """Places in the list of the pods in the order in which they arrive, tuned to 130 % of the compute there is.
 
     Above it pods are removed at random until it is kept; below it pods of the list are added at random until the next
     one would break it. Of that one only a single card's compute is counted, as in the paper's simulator.
     """
-    asked = [shape.held_milli * shape.count for shape in pods.shapes]
-    by_name = [int(pods.of[place]) for place in sorted(range(len(pods.names)), key=pods.names.__getitem__)]
+    of = pods.of.tolist()
+    asked = [pods.shapes[number].held_milli * pods.shapes[number].count for number in of]
+    by_name = sorted(range(len(pods.names)), key=pods.names.__getitem__)
     arriving = by_name.copy()
     chance.shuffle(arriving)
-    limit, total = capacity_milli * _ASKED_PCT // 100, sum(asked[number] for number in arriving)
+    limit, total = capacity_milli * _ASKED_PCT // 100, sum(asked)
     while total > limit:
         total -= asked[arriving.pop(chance.randrange(len(arriving)))]
     while any(asked):
-        number = by_name[chance.randrange(len(by_name))]
-        if total + pods.shapes[number].held_milli > limit:
+        place = by_name[chance.randrange(len(by_name))]
+        if total + pods.shapes[of[place]].held_milli > limit:
             break
-        arriving.append(number)
-        total += asked[number]
+        arriving.append(place)
+        total += asked[place]
     return arriving
 
 

@@ -21,7 +21,7 @@ from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Ended, Foretold, Words, off_pct
 from gpupool.scheduling.owed import Owed
-from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Start
+from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Snapshot, Start
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
 from gpupool.simulation.foreknowledge import Foreknowledge
 from gpupool.simulation.trace import NS, Arrival
@@ -87,12 +87,15 @@ class Replay:
         known: Foreknowledge | None = None,
         until_ns: int | None = None,
         most_cycles: int | None = None,
+        keeps_scores: bool = False,
     ) -> None:
+        """`keeps_scores`: placements say what their score is made of, for records."""
         self.world = world
         self.outcome = Outcome()
         self._known = known
         self._watchers = (*filter(None, [known]), *watchers)
         self._until, self._most = until_ns, most_cycles
+        self._keeps_scores = keeps_scores
         self._heap: list[tuple[int, int, int, str]] = []
         self._coming: dict[str, tuple[Arrival, ...]] = {}
         self._number = 0
@@ -179,11 +182,8 @@ class Replay:
     def _decide(self, now_ns: int) -> None:
         """Cycles until one changes nothing, as the placer of a pool runs them."""
         while self.world.waiting_count:
-            before = self.world.snapshot(now_ns)
-            owed = (*before.owed, *self._owed.names(now_ns))
-            expected = before.expected if self._known is None else self._known.expected
-            snapshot = replace(before, expected=expected, promised=self._promised, owed=owed)
-            self._board = self._board or Board(snapshot)
+            snapshot = self._snapshot(now_ns)
+            self._board = self._board or Board(snapshot, keeps_scores=self._keeps_scores)
             rules = self._rules(now_ns)
             plan = cycle(snapshot, now_ns, limit=HEADS, board=self._board, rules=rules, said=False)
             self.outcome.cycles += 1
@@ -197,6 +197,18 @@ class Replay:
                 break
             self._wakes = 0
         self.ended += self.foretold.passed(now_ns, lambda _claim: True)
+
+    def why_waiting(self, now_ns: int) -> Mapping[ClassKey, Rejection]:
+        """Why each class waits of which something is left at that instant, the last of the replay."""
+        if not self.world.waiting_count:
+            return {}
+        return cycle(self._snapshot(now_ns), now_ns, limit=HEADS, rules=self._rules(now_ns)).rejections
+
+    def _snapshot(self, now_ns: int) -> Snapshot:
+        before = self.world.snapshot(now_ns)
+        owed = (*before.owed, *self._owed.names(now_ns))
+        expected = before.expected if self._known is None else self._known.expected
+        return replace(before, expected=expected, promised=self._promised, owed=owed)
 
     def _rules(self, now_ns: int) -> PreemptionRules:
         """Who may be evicted, with who was within the last hour: a tenant's jobs are not evicted without end."""

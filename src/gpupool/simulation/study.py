@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from gpupool.base.units import WHOLE
-from gpupool.model.claim import Shape
+from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import UNLIMITED, WEIGHT, Amount
 from gpupool.scheduling.policies import DEFAULT, named
-from gpupool.scheduling.snapshot import Snapshot, TenantView
+from gpupool.scheduling.snapshot import ClassKey, Snapshot, TenantView
 from gpupool.simulation.foreknowledge import ONLINE, Foreknowledge
 from gpupool.simulation.fragments import expected_of
 from gpupool.simulation.measure import Figures, Meter
@@ -19,7 +19,7 @@ from gpupool.simulation.partitioned import resolved
 from gpupool.simulation.replay import Replay, Watcher
 from gpupool.simulation.synthetic import Parameters, described, generate
 from gpupool.simulation.trace import Node, Trace
-from gpupool.simulation.world import World, columns_of
+from gpupool.simulation.world import Job, World, columns_of
 
 FORMAT = "gpupool-simulation 1"
 FIRST_SEED = 42
@@ -70,10 +70,14 @@ def seeds_of(number: int) -> tuple[int, ...]:
 
 def ask(question: Question, told: Tell, workers: int | None = None) -> list[Life]:
     """Every case, by policy and then by seed. Raises UnknownPolicy, BadTrace before anything runs."""
+    return run_all(live, cases_of(question), told, workers)
+
+
+def cases_of(question: Question) -> list[Case]:
+    """By policy and then by seed. Raises UnknownPolicy."""
     for policy in question.policies:
         named(policy)
-    cases = [Case(question, policy, seed) for policy in question.policies for seed in question.seeds]
-    return run_all(live, cases, told, workers)
+    return [Case(question, policy, seed) for policy in question.policies for seed in question.seeds]
 
 
 def live(case: Case, tell: Tell) -> Life:
@@ -81,17 +85,26 @@ def live(case: Case, tell: Tell) -> Life:
     return watched(case, tell)
 
 
-def watched(case: Case, tell: Tell, watcher: Callable[[World], Watcher] | None = None) -> Life:
-    """The same with one more watcher of its world, made once there is one."""
+class Recorder(Watcher, Protocol):
+    """A watcher that writes down all of a life, what waits at its end included."""
+
+    def left(self, jobs: Iterable[Job], why: Mapping[ClassKey, Rejection], now_ns: int) -> None: ...
+
+
+def watched(case: Case, tell: Tell, recorder: Callable[[World], Recorder] | None = None) -> Life:
+    """The same written down by a recorder of its world, made once there is one; placements have their scores."""
     trace = trace_of(case.question, case.seed)
     world = World(beginning(trace, case.question.nodes, case.policy))
     window = trace.arrivals[0].at_ns, trace.arrivals[-1].at_ns
     whole = world.first.expected
     known = Foreknowledge(case.question.knowledge, whole, WHOLE * len(world.cards))
     meter = Meter(world, window, whole, trace.weights)
-    watchers = [meter] if watcher is None else [meter, watcher(world)]
-    replay = Replay(world, watchers, known=known)
+    record = None if recorder is None else recorder(world)
+    watchers = [meter] if record is None else [meter, record]
+    replay = Replay(world, watchers, known=known, keeps_scores=record is not None)
     outcome = replay.run(trace.arrivals, progress=lambda done, all_: tell(done / max(1, all_)))
+    if record is not None:
+        record.left(world.waiting(), replay.why_waiting(outcome.ended_ns), outcome.ended_ns)
     return Life(case.policy, case.seed, meter.figures(world, outcome))
 
 

@@ -10,17 +10,25 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.cli.main import main
 from gpupool.simulation import picture
+from gpupool.simulation.decisions import COLUMNS
 from gpupool.simulation.measure import Sample
 from gpupool.simulation.picture import Stay, html, offsets, stays
 from gpupool.simulation.trace import NS, Node
 
 NODES = (Node("n1", (("T4", GIB),) * 2),)
+
+
+def row(time: str, event: str, claim: str, tenant: str, cards: str, milli: int) -> tuple[object, ...]:
+    cells = {"time": time, "event": event, "claim": claim, "tenant": tenant, "node": "n1", "cards": cards}
+    return tuple({**dict.fromkeys(COLUMNS, ""), **cells, "gpu_milli": milli}.values())
+
+
 ROWS = [
-    ("0", "placed", "a", "nlp", "n1", "0", 400, GIB, 2000, "1000", "why"),
-    ("5", "placed", "b", "<vision>", "n1", "0 1", 500, GIB, 1600, "600 1000", "why"),
-    ("10", "evicted", "a", "nlp", "n1", "0", 400, GIB, "", "", "why"),
-    ("20", "ended", "b", "<vision>", "n1", "0 1", 500, GIB, "", "", ""),
-    ("30", "refused", "c", "nlp", "", "", 0, 0, "", "", "why"),
+    row("0", "placed", "a", "nlp", "0", 400),
+    row("5", "placed", "b", "<vision>", "0 1", 500),
+    row("10", "evicted", "a", "nlp", "0", 400),
+    row("20", "ended", "b", "<vision>", "0 1", 500),
+    row("30", "refused", "c", "nlp", "", 0),
 ]
 TIMELINE = [Sample(at * NS, 900, 100, 1000, 0, at) for at in (0, 10, 20)]
 
