@@ -17,8 +17,8 @@ import numpy as np
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.feasible import model_matches
-from gpupool.scheduling.free import UNLIMITED
 from gpupool.scheduling.host_resource import MAIN_MEMORY, PROCESSORS, HostResource
+from gpupool.scheduling.makes import makes_of
 from gpupool.scheduling.snapshot import Bools, Cards, Expected, Ints
 
 COVERED_PCT = 95
@@ -99,8 +99,7 @@ def memory_matters(expected: Expected, cards: Cards) -> bool:
 
     If not, memory is never gone before compute is.
     """
-    pairs = set(zip(cards.model.tolist(), cards.memory_bytes.tolist(), strict=True))
-    sizes = [(cards.models[model], size) for model, size in pairs]
+    sizes = [(cards.models[model], size) for model, size in makes_of(cards).card_sizes]
     return any(_beyond(shape, model, size) for shape in expected.shapes for model, size in sizes)
 
 
@@ -135,22 +134,19 @@ class Kinds:
 
     def __init__(self, cards: Cards, classes: Classes | None = None, resource: HostResource = PROCESSORS) -> None:
         self.resource = resource
-        on_node: list[set[int]] = [set() for _ in cards.nodes]
-        for node, model in zip(cards.node.tolist(), cards.model.tolist(), strict=True):
-            on_node[node].add(model)
-        seats = np.bincount(cards.node, minlength=len(cards.nodes))
-        known = resource.of_hosts(cards)
-        host = np.full(len(cards.nodes), UNLIMITED) if known is None else known
-        rooms = _rooms(seats, host, classes.large) if classes else [()] * len(cards.nodes)
+        makes = makes_of(cards)
+        host = makes.host(resource)
+        rooms = _rooms(makes.seats, host, classes.large) if classes else [()] * len(makes.models)
         self.by_memory = classes is not None and len(classes.memory) > 0
-        least = _least_memory(cards) if self.by_memory else [0] * len(cards.nodes)
-        sets = [(tuple(sorted(models)), room, size) for models, room, size in zip(on_node, rooms, least, strict=True)]
+        least = makes.memory.tolist() if self.by_memory else [0] * len(makes.models)
+        sets = list(zip(makes.models, rooms, least, strict=True))
         numbers = {key: number for number, key in enumerate(dict.fromkeys(sets))}
-        self.of_node = np.array([numbers[key] for key in sets], dtype=np.int64)
+        of_make = np.array([numbers[key] for key in sets], dtype=np.int64)
+        self.of_node = of_make[makes.of_node]
         self._models = tuple(tuple(cards.models[model] for model in models) for models, _, _ in numbers)
         self._bytes = np.array([size for _, _, size in numbers], dtype=np.int64)
-        first = np.unique(self.of_node, return_index=True)[1]
-        self._seats, self._host = seats[first], host[first]
+        first = np.unique(of_make, return_index=True)[1]
+        self._seats, self._host = makes.seats[first], host[first]
 
     def __len__(self) -> int:
         return len(self._models)
@@ -191,24 +187,14 @@ def _beyond(shape: Shape, model: str, size: int) -> bool:
     return named and memory <= size and memory * WHOLE > shape.held_milli * size
 
 
-def _least_memory(cards: Cards) -> list[int]:
-    """Per node, of its smallest card."""
-    least = np.full(len(cards.nodes), UNLIMITED, dtype=np.int64)
-    np.minimum.at(least, cards.node, cards.memory_bytes)
-    found: list[int] = least.tolist()
-    return found
-
-
 def _room(seats: Ints, host: Ints, large: Classes) -> Bools:
     enough: Bools = (seats >= large.count[:, None]) & (host >= large.host[:, None])
     return enough
 
 
 def _rooms(seats: Ints, host: Ints, large: Classes) -> list[tuple[int, ...]]:
-    """Per node, numbers of the large classes that it has room for when empty."""
-    makes, of_node = np.unique(np.stack((seats, host)), axis=1, return_inverse=True)
-    holds = [tuple(np.flatnonzero(line).tolist()) for line in _room(makes[0], makes[1], large).T]
-    return [holds[make] for make in of_node.reshape(-1).tolist()]
+    """Per make, numbers of the large classes that it has room for when empty."""
+    return [tuple(np.flatnonzero(line).tolist()) for line in _room(seats, host, large).T]
 
 
 def _columns(keys: list[Key]) -> tuple[list[int], list[int], list[int]]:

@@ -218,8 +218,13 @@ class Scores(_Kept):
         super().__init__()
         self._best = kernel.calls.scores_best
         nodes, blocks = len(by_rank), -(-len(by_rank) // BLOCK)
-        highest = np.full(blocks, UNKNOWN, dtype=np.int64)
-        self.at = self._struct(_Scores, nodes=nodes, by_rank=by_rank, rank=rank, roomy=roomy, highest=highest)
+        self._highest = np.full(blocks, UNKNOWN, dtype=np.int64)
+        columns = {"by_rank": by_rank, "rank": rank, "roomy": roomy, "highest": self._highest}
+        self.at = self._struct(_Scores, nodes=nodes, **columns)
+
+    def forget(self) -> None:
+        """Scores were written by another than `mend`: the highest of them is looked for anew."""
+        self._highest[:] = UNKNOWN
 
     def best(self) -> int:
         """The lowest rank with the highest score, -1 where no node is feasible; of what `mend` has written alone."""

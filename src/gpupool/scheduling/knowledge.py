@@ -8,12 +8,14 @@ Measured in docs/concepts/placement.md, decided in docs/decisions/0026-the-polic
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from math import exp2
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from gpupool.model.claim import Shape
-from gpupool.scheduling.snapshot import Expected
+from gpupool.scheduling.snapshot import Bools, Expected
 
 REMEMBERED = 4096
 """Claims that are kept, and whose start is read again: four half-lives."""
@@ -44,20 +46,16 @@ _PRIOR_PARTS = 50
 _FINE = 1000
 
 
-class _Came(NamedTuple):
-    """One claim, and how many jobs asked for it at once."""
-
-    shape: Shape
-    jobs: int
-
-
 class Knowledge:
     """Not thread-safe: whoever owns it calls it under its own lock."""
 
     def __init__(self, capacity_milli: int = 0) -> None:
         self._expected = Expected()
         self._due = False
-        self._came: deque[_Came] = deque(maxlen=REMEMBERED)
+        self._numbers: dict[Shape, int] = {}
+        self._came: deque[int] = deque(maxlen=REMEMBERED)
+        """By claim its shape's number; looking up a shape costs too much to do it for all of them each time."""
+        self._jobs: deque[int] = deque(maxlen=REMEMBERED)
         self._since = 0
         self._next = FIRST
         self._given = 0.0
@@ -71,7 +69,8 @@ class Knowledge:
 
     def claim_came(self, shape: Shape, jobs: int = 1) -> None:
         """A claim was accepted, for so many jobs alike."""
-        self._came.append(_Came(shape, min(jobs, MOST_JOBS)))
+        self._came.append(self._numbers.setdefault(shape, len(self._numbers)))
+        self._jobs.append(min(jobs, MOST_JOBS))
         self._since += 1
         self._due |= self._since >= self._next
 
@@ -115,15 +114,30 @@ class Knowledge:
             return
         self._since = 0
         self._next = min(max(LEAST, known // 4), MOST)
-        weights: Counter[Shape] = Counter()
-        for age, came in enumerate(reversed(self._came)):
-            weights[came.shape] += _WEIGHTS[age] * came.jobs
-        ordered = sorted(weights.items(), key=_most_first)
+        ordered = sorted(self._weights(), key=_most_first)
         self._expected = Expected(
             tuple(shape for shape, _ in ordered),
             tuple(weight / _FINE for _, weight in ordered),
             returned_pct=ENDING if self._ending else FILLING,
         )
+
+    def _weights(self) -> list[tuple[Shape, int]]:
+        """Every shape that is remembered, and how much it weighs: exact, whatever the order of adding."""
+        of = np.array(self._came, dtype=np.int64)
+        weights = np.zeros(len(self._numbers), dtype=np.int64)
+        np.add.at(weights, of, _WEIGHTS[len(of) - 1 :: -1] * np.array(self._jobs, dtype=np.int64))
+        remembered = np.zeros(len(weights), dtype=np.bool_)
+        remembered[of] = True
+        if not remembered.all():
+            self._forget(remembered)
+        return list(zip(self._numbers, weights[remembered].tolist(), strict=True))
+
+    def _forget(self, remembered: Bools) -> None:
+        """Number the shapes that are remembered anew, so that forgotten ones cost nothing."""
+        later = np.cumsum(remembered) - 1
+        self._came = deque(later[np.array(self._came)].tolist(), maxlen=REMEMBERED)
+        shapes = [shape for shape, number in self._numbers.items() if remembered[number]]
+        self._numbers = {shape: number for number, shape in enumerate(shapes)}
 
     def _look(self) -> None:
         """A pool that fills and one whose claims end want different worths (`score_stream`): tell when it changes."""
@@ -133,7 +147,7 @@ class Knowledge:
             self._due = True
 
 
-_WEIGHTS = tuple(round(_FINE * exp2(-age / HALF_LIFE)) for age in range(REMEMBERED))
+_WEIGHTS = np.array([round(_FINE * exp2(-age / HALF_LIFE)) for age in range(REMEMBERED)], dtype=np.int64)
 """In thousandths, by how many claims came after. Whole numbers, so that no order of adding them matters."""
 
 

@@ -32,6 +32,7 @@ class Ranking:
         self._read, self._epoch = free.now(), -1
         self._is_new = True
         """Nobody has asked for a score by that policy yet."""
+        self._compiled: Scores | None = None
 
     def rate_by(self, rater: Rater) -> None:
         """Another policy, or the same one begun anew: every score is asked for again, where it fits is not."""
@@ -41,7 +42,10 @@ class Ranking:
     def _begin_mending(self) -> None:
         free, scores = self._free, self._scores
         self._is_new = False
-        self._compiled = free.kernel and Scores(free.kernel, scores, free.rank, self.fit.roomy)
+        if self._compiled is not None:
+            self._compiled.forget()
+        elif free.kernel is not None:
+            self._compiled = Scores(free.kernel, scores, free.rank, self.fit.roomy)
         self._mender = self._compiled and self._rater.mender(self.fit, self._compiled)
         """Rates in one step what is listed as changed, where the policy can do so."""
 

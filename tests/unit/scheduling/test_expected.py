@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape, Sharing
 from gpupool.scheduling.expected import Kinds, histogram, typical
+from gpupool.scheduling.makes import makes_of
 from gpupool.scheduling.snapshot import Expected
 from tests.support.scheduling_builders import cards
 
@@ -41,6 +44,23 @@ def test_typical_classes_are_the_fewest_that_cover_most() -> None:
 def test_weights_of_a_fading_memory_are_whole_numbers_too() -> None:
     classes = histogram(Expected((Shape(100, 0), Shape(200, 0)), (0.5, 1.5)))
     assert classes.weight.tolist() == [750_000, 250_000]
+
+
+def test_makes_of_a_pool_are_worked_out_once_for_its_columns() -> None:
+    pool = cards("2x2xT4+1x2xH200", hosts=(64_000, 1))
+    assert makes_of(pool) is makes_of(replace(pool, free_milli=pool.free_milli - 100))
+    assert makes_of(pool) is not makes_of(replace(pool, node=pool.node.copy()))
+    assert makes_of(pool).of_node.tolist() == [0, 0, 1]
+
+
+def test_hosts_of_another_size_are_another_make_and_another_kind_where_large_claims_tell_them_apart() -> None:
+    pool = cards("3x2xT4", hosts=(64_000, 1))
+    assert pool.hosts is not None
+    pool = replace(pool, hosts=replace(pool.hosts, cpu_milli=np.array([64_000, 32_000, 64_000])))
+    large = histogram(Expected((Shape(1000, 0, 2, cpu_milli=48_000),), (1,)))
+    assert makes_of(pool).of_node.tolist() == [0, 1, 0]
+    assert Kinds(pool, large).of_node.tolist() == [0, 1, 0]
+    assert Kinds(pool).of_node.tolist() == [0, 0, 0]
 
 
 def test_nodes_of_the_same_models_are_one_kind() -> None:

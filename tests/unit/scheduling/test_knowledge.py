@@ -80,6 +80,20 @@ def test_a_claim_weighs_half_after_a_half_life_of_later_ones_and_is_forgotten_in
     assert known.expected.shapes == (EIGHTH,)
 
 
+def test_forgotten_shapes_leave_what_is_known_of_the_others() -> None:
+    """What a long life leaves is what its last claims alone would have taught."""
+    claims = [Shape(1 + number % WHOLE, 0, 1 + number // WHOLE) for number in range(3 * REMEMBERED)]
+    long, short = after([]), after(claims[-REMEMBERED:])
+    for number, shape in enumerate(claims):
+        long.claim_came(shape)
+        if number % 1000 == 0:
+            assert len(long.expected.shapes) <= REMEMBERED
+    for known in (long, short):
+        known.hand_out()
+    assert long.expected == short.expected
+    assert len(long.expected.shapes) == REMEMBERED
+
+
 def test_one_array_says_no_more_than_256_claims_do() -> None:
     known = after([EIGHTH] * (FIRST - 1))
     known.claim_came(HALF, 100_000)
