@@ -261,3 +261,13 @@ promises = sa.Table(
     sa.Column("at_ns", sa.BigInteger, nullable=False, comment="the first instant that was promised"),
     sa.Column("kept", sa.JSON, nullable=False, comment="what is kept for it, as the scheduler has it"),
 )
+
+estimates = sa.Table(
+    "estimates",
+    metadata,
+    # Estimated starts that nothing came of yet: the first one of each sort that a claim was told.
+    sa.Column("claim", sa.String(80), primary_key=True, comment="a job or a gang, by its public id"),
+    sa.Column("sort", sa.String(63), primary_key=True, comment="as in start_tallies"),
+    sa.Column("at_ns", sa.BigInteger, nullable=False),
+    sa.Column("chance_pct", sa.Integer, nullable=True, comment="told with it; null: too little was known"),
+)

@@ -129,7 +129,11 @@ class Foretold:
 
     def stands(self, claim: str) -> bool:
         """Whether the claim was promised a start that has not come yet."""
-        return PROMISE in self._open.get(claim, {})
+        return self.is_open(claim, PROMISE)
+
+    def is_open(self, claim: str, sort: str) -> bool:
+        """Whether the claim was told a start of that sort that nothing came of yet."""
+        return sort in self._open.get(claim, {})
 
     def total(self, kind: str) -> tuple[int, int]:
         """How many promises, or estimates, were kept, and how many were not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from gpupool.allocations.tables import promises
+from gpupool.allocations.tables import estimates, promises
 from gpupool.metering.starts import read_starts
 from gpupool.metering.tables import start_tallies
 from gpupool.model.tenant import Role
@@ -99,6 +99,57 @@ def test_an_estimate_is_told_with_how_many_of_a_hundred_came_true(house: House) 
     assert answer.hints[-1] == "of 100 such estimates 40 came true"
     (row,) = house.allocations.queue(house.admin, 10)
     assert (row.start_promised, row.start_chance_pct) == (False, 40)
+
+
+@pytest.fixture
+def estimated(house: House) -> House:
+    """A job waits for both cards, and has an estimate: it may be preempted."""
+    house.submit(1000, None, name="holder", count=2, max_seconds=3600)
+    house.submit(1000, None, name="next", count=2, max_seconds=60, preemptible=True)
+    house.allocations.placer.run_once()
+    return house
+
+
+def guesses(house: House) -> list[tuple[str, str]]:
+    with house.store.read() as connection:
+        return [(row.claim, row.sort) for row in connection.execute(sa.select(estimates))]
+
+
+def tallies(house: House) -> dict[str, tuple[int, int]]:
+    with house.store.read() as connection:
+        return {row.sort: (row.kept, row.missed) for row in connection.execute(sa.select(start_tallies))}
+
+
+def test_an_estimate_outlives_a_restart_and_counts_when_its_claim_starts(estimated: House) -> None:
+    (guess,) = guesses(estimated)
+    assert guess == (estimated.job("next").id, guess[1])
+    estimated.restart()
+    estimated.finish("holder")
+    estimated.allocations.placer.run_once()
+    assert (guesses(estimated), tallies(estimated)) == ([], {guess[1]: (1, 0)})
+
+
+def test_an_estimate_that_passed_while_nothing_ran_is_missed_once(estimated: House) -> None:
+    (guess,) = guesses(estimated)
+    with estimated.store.write() as write:
+        write.execute(sa.update(estimates).values(at_ns=1))
+    for _ in range(2):
+        estimated.restart()
+        for _ in range(2):
+            estimated.allocations.placer.run_once()
+            assert (guesses(estimated), tallies(estimated)) == ([guess], {guess[1]: (0, 1)})
+    estimated.finish("holder")
+    estimated.allocations.placer.run_once()
+    assert (guesses(estimated), tallies(estimated)) == ([], {guess[1]: (1, 1)})
+
+
+def test_an_estimate_of_a_claim_that_was_stopped_is_forgotten(estimated: House) -> None:
+    estimated.allocations.stop("next", estimated.admin, None)
+    estimated.restart()
+    estimated.finish("holder")
+    estimated.submit(1000, None, name="another", count=2)
+    estimated.allocations.placer.run_once()
+    assert (guesses(estimated), tallies(estimated)) == ([], {})
 
 
 def test_totals_are_told_by_kind(house: House) -> None:
