@@ -1,7 +1,8 @@
 """Jobs that wait, in classes that differ in nothing which matters to where they may go.
 
 In memory, for `mirror`, which says who goes first in a class and holds the lock. Which class has its turn is the
-cycle's to say. The rest of an array is one entry, which yields its members when they have their turn.
+cycle's to say. The rest of an array is one entry, which yields its members when they have their turn. A class that
+nothing has happened to is the same object in the next snapshot: nobody looks at ten thousand of them for one event.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class JobQueue:
         self._rests: dict[str, Rest] = {}
         self._owner: dict[str, tuple[str, int]] = {}
         self._entries_of: Counter[tuple[str, int] | str] = Counter()
+        self._made: dict[ClassKey, Waiting | None] = {}
+        """Classes as the last snapshot had them; None for those that have changed since."""
+        self._changed: set[ClassKey] = set()
 
     def __len__(self) -> int:
         return len(self._key_of) + sum(rest.count - 1 for rest in self._rests.values())
@@ -37,10 +41,13 @@ class JobQueue:
     def clear(self) -> None:
         for table in (self._classes, self._key_of, self._gangs, self._rests, self._owner, self._entries_of):
             table.clear()
+        self._made.clear()
+        self._changed.clear()
 
     def put(self, item: Queued, *, again: bool = False) -> None:
         """The job waits from now on; `again`: it had its turn once and goes before those of its class."""
         queue = self._classes.setdefault(item.key, OrderedDict())
+        self._note_change(item.key)
         queue[item.job] = item.submitted_ns
         queue.move_to_end(item.job, last=not again)
         if item.job not in self._key_of:
@@ -59,6 +66,7 @@ class JobQueue:
             rest = self._rests.get(reference.array)
             if rest is None or not rest.take(reference.index):
                 return None
+            self._note_change(self._key_of[reference.array])
             return self._key_of[reference.array] if rest.count else self.remove(reference.array)
         key = self._key_of.pop(job, None)
         if key is not None:
@@ -66,8 +74,10 @@ class JobQueue:
             self._entries_of.subtract((owner, owner[0]))
             self._rests.pop(job, None)
             self._classes[key].pop(job, None)
+            self._note_change(key)
             if not self._classes[key]:
-                del self._classes[key]
+                del self._classes[key], self._made[key]
+                self._changed.discard(key)
                 self._gangs.pop(key.gang, None)
         return key
 
@@ -113,12 +123,24 @@ class JobQueue:
 
     def classes(self, first: Collection[str]) -> list[Waiting]:
         """All that waits, as a snapshot has it; `first` are jobs that go before the others of their classes."""
-        return [self._waiting(key, first) for key in self._classes]
+        for changed in self._changed:
+            self._made[changed] = self._waiting(changed, ())
+        self._changed.clear()
+        apart = dict[ClassKey, Waiting | None]()
+        for job in first:
+            if (key := self._key_of.get(job)) is not None:
+                apart[key] = self._waiting(key, first)
+        made = {**self._made, **apart} if apart else self._made
+        return [one for one in made.values() if one is not None]
 
     def class_of(self, job: str, first: Collection[str]) -> Waiting | None:
         """The class of one job; None where it does not wait."""
         key = self.key_of(job)
         return None if key is None else self._waiting(key, first)
+
+    def _note_change(self, key: ClassKey) -> None:
+        self._made[key] = None
+        self._changed.add(key)
 
     def _jobs_in(self, entry: str) -> int:
         return self._rests[entry].count if entry in self._rests else 1

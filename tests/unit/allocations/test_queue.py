@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.arrays.references import Reference
+from gpupool.allocations.arrays.rest import Rest
 from gpupool.allocations.queue import HEADS, JobQueue
 from gpupool.allocations.waiting import Queued
 from gpupool.model.claim import Shape
@@ -9,6 +11,7 @@ from gpupool.model.gang import Gang
 from gpupool.scheduling.snapshot import ClassKey
 from tests.support.gang_builders import group, role
 
+ARRAY = "y-4k9x2m7q8w"
 HALF = Shape(gpu_milli=500)
 NORMAL, HIGH = ClassKey("nlp", 0, HALF, None), ClassKey("nlp", 100, HALF, None)
 
@@ -62,3 +65,30 @@ def test_a_gang_waits_as_a_whole_and_is_one_claim() -> None:
     found = queue.class_of("m1", ())
     assert found is not None
     assert (found.gang, found.heads) == (whole, ("m0", "m1"))
+
+
+def test_a_class_that_nothing_happened_to_is_the_same_object_in_the_next_snapshot() -> None:
+    queue = queue_of("a", "b")
+    queue.put(Queued("c", HIGH, 2))
+    before = queue.classes(())
+    queue.put(Queued("d", HIGH, 3))
+    after = queue.classes(())
+    assert after[0] is before[0]
+    assert after[1].heads == ("c", "d")
+
+
+def test_who_goes_first_in_one_snapshot_does_not_do_so_in_the_next() -> None:
+    queue = queue_of("a", "b")
+    assert [queue.classes(first)[0].heads for first in ((), ("b",), ())] == [("a", "b"), ("b", "a"), ("a", "b")]
+
+
+def test_every_change_of_a_class_is_in_the_next_snapshot() -> None:
+    queue = queue_of("a", "b")
+    queue.put(Queued(ARRAY, NORMAL, 2, rest=Rest(ARRAY, 3, 0)))
+    seen = [queue.classes(())[0]]
+    for gone in ("a", str(Reference(ARRAY, 1)), ARRAY):
+        queue.remove(gone)
+        seen.append(queue.classes(())[0])
+    assert [one.count for one in seen] == [5, 4, 3, 1]
+    queue.clear()
+    assert queue.classes(()) == []
