@@ -117,7 +117,8 @@ class Run:
             {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
         )
         self.asleep = board.sleepers.of(snapshot, promised) if sleeps and self._may_sleep(rules) else None
-        self.gangs = Gangs(snapshot.waiting, snapshot.cards.node, board.roster.of_gang)
+        find = None if self.asleep is None else board.sleepers.find_gang
+        self.gangs = Gangs(snapshot.waiting, snapshot.cards.node, board.roster.of_gang, find)
         self._reclaims = rules.enabled and rules.reclaims
         self.floors = self.begin_floors()
         self.verdicts = Verdicts(self.work, self.gangs)

@@ -84,15 +84,21 @@ class Gangs(dict[str, Missing]):
     """By id, what is missing of every gang that waits; worked out when somebody asks for it."""
 
     def __init__(
-        self, waiting: Iterable[Waiting], node_of_row: Ints, running: Callable[[str], Sequence[Running]] | None = None
+        self,
+        waiting: Iterable[Waiting],
+        node_of_row: Ints,
+        running: Callable[[str], Sequence[Running]] | None = None,
+        find: Callable[[str], Waiting] | None = None,
     ) -> None:
-        """`running` tells which members of a gang run; without it none does."""
+        """`running` tells which members of a gang run; without it none does. `find` gives the entry of a gang."""
         super().__init__()
         self._classes, self._node, self._running = waiting, node_of_row, running
+        self._find = find
 
     def __missing__(self, name: str) -> Missing:
         runs = self._running(name) if self._running is not None else ()
-        found = self[name] = missing(self._waiting[name], runs, self._node)
+        waiting = self._waiting[name] if self._find is None else self._find(name)
+        found = self[name] = missing(waiting, runs, self._node)
         return found
 
     @cached_property

@@ -9,8 +9,8 @@ without a promise. This holds where nobody has a limit, nothing is kept, reserve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -23,97 +23,158 @@ from gpupool.scheduling.snapshot import Bools, Ints, Snapshot, Waiting
 FEWEST = 128
 """With fewer classes it is not worth the counting."""
 
+_FEW = 64
+"""So many classes come and go one by one; beyond that all are put in order again."""
+
 _SPARE = 4096
-"""Shapes that nobody waits with any more are forgotten when there are more of them."""
+"""Shapes, and classes, that nobody waits with any more are forgotten when there are more of them."""
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 Lane = tuple[str, int, Hashable]
 """Tenant, priority, and the kind of cards that is waited for."""
 
-
-class _Class(NamedTuple):
-    """What is known of a class for as long as it is the same object."""
-
-    waiting: Waiting
-    rooms: tuple[int, ...]
-    """Numbers of the shapes that it needs; none: it does not sleep."""
-    lane: int
-    age: int
+_Place = tuple[int, int, str, int]
+"""Of a class in the order of turns: its lane, how old it is, its first head, and its slot."""
 
 
 class Sleepers:
-    """What lives with the board: shapes by number, and what each class waits for."""
+    """What lives with the board: shapes by number, and what each class waits for.
+
+    A class has a slot for as long as it is the same object; what is known of it stands in columns, by slot.
+    """
 
     def __init__(self, free: Free, roster: Roster) -> None:
         self._free, self._roster = free, roster
-        self._followed: tuple[Waiting, ...] = ()
-        self._gangs: dict[str, int] = {}
         self._begin()
 
     def of(self, snapshot: Snapshot, promised: Collection[str] = ()) -> Asleep:
         """Those of the snapshot's classes that sleep while nothing comes free; who is `promised` a start does not."""
         self._follow(snapshot.waiting)
         found = self._rooms.found()
-        asleep = np.zeros(len(snapshot.waiting), dtype=np.bool_)
-        asleep[self._owners[found[self._shapes] == 0]] = True
-        for name in self._roster.running_gangs & self._gangs.keys():
-            asleep[self._gangs[name]] = False  # what it needs depends on who of it runs
+        asleep = np.zeros(len(self._classes), dtype=np.bool_)
+        asleep[self._owners.now[found[self._shapes.now] == 0]] = True
+        for name in self._roster.running_gangs:
+            if (slot := self._gangs.get(name)) is not None:
+                asleep[slot] = False  # what it needs depends on who of it runs
         if promised:
             names = frozenset(promised)
-            asleep[[i for i, one in enumerate(snapshot.waiting) if _is_among(one, names)]] = False
-        return Asleep(snapshot.waiting, asleep, self._order, self._lane_of, self._kinds)
+            asleep[[slot for slot in self._slots.tolist() if _is_among(self._classes[slot], names)]] = False
+        at = np.full(len(self._classes), -1, dtype=np.int64)
+        at[self._slots] = np.arange(len(self._slots))
+        lane_of = self._lane_of.now
+        order = self._order[asleep[self._order]]
+        return Asleep(snapshot.waiting, asleep[self._slots], at[order], lane_of[order], self._kinds)
+
+    def find_gang(self, name: str) -> Waiting:
+        """The gang's entry in the snapshot that was looked at last, where it has one."""
+        return self._classes[self._gangs[name]]
 
     def _begin(self) -> None:
         self._rooms = Rooms(self._free)
-        self._known: dict[int, _Class] = {}
         self._lanes: dict[Lane, int] = {}
         self._kinds: list[Hashable] = []
         """Of each lane, its priority and the kind of cards that is waited for: alike, none is due where one is not."""
-        self._lane_of: Ints = _NONE
+        self._begin_classes()
+
+    def _begin_classes(self) -> None:
+        self._followed: tuple[Waiting, ...] = ()
+        self._slots: Ints = _NONE
+        """Of the classes that are followed, in their order."""
+        self._slot_of: dict[int, int] = {}
+        """By identity of a class: it is not another one's as long as the class is known here."""
+        self._classes: list[Waiting] = []
+        self._places: list[_Place] = []
+        """Of all that are followed, in their order: by lane, the oldest of each first."""
         self._order: Ints = _NONE
-        """Classes by lane, the oldest of each first."""
-        self._shapes: Ints = _NONE
-        self._owners: Ints = _NONE
-        """A needed shape's number, and the class that needs it."""
+        """The slots in that order."""
+        self._gangs: dict[str, int] = {}
+        self._lane_of = Column()
+        self._shapes, self._owners = Column(), Column()
+        """A needed shape's number, and the slot of the class that needs it."""
 
     def _follow(self, waiting: tuple[Waiting, ...]) -> None:
         if waiting is self._followed:
             return
         if max(len(self._rooms), len(self._lanes)) > 2 * len(waiting) + _SPARE:
             self._begin()
-        known, each = self._known, list[_Class]()
-        for one in waiting:
-            found = known.get(id(one))
-            each.append(found if found is not None and found.waiting is one else self._class(one))
-        self._known = {id(one.waiting): one for one in each}
-        self._followed = waiting
-        self._gangs = {one.gang.id: i for i, one in enumerate(waiting) if one.gang is not None}
-        self._shapes = np.array([number for one in each for number in one.rooms], dtype=np.int64)
-        self._owners = np.repeat(np.arange(len(each)), [len(one.rooms) for one in each])
-        self._lane_of = np.array([one.lane for one in each], dtype=np.int64)
-        self._order = self._by_age(each)
+        elif len(self._classes) > 2 * len(waiting) + _SPARE:
+            self._begin_classes()
+        slots = list(map(self._slot_of.get, map(id, waiting)))
+        come = [at for at, slot in enumerate(slots) if slot is None]
+        for at in come:
+            slots[at] = self._enter(waiting[at])
+        now = np.array(slots, dtype=np.int64)
+        gone = np.zeros(len(self._classes), dtype=np.bool_)
+        gone[self._slots] = True
+        gone[now] = False
+        self._put_in_order([self._leave(slot) for slot in np.flatnonzero(gone).tolist()], now[come].tolist())
+        self._slots, self._followed = now, waiting
 
-    def _class(self, one: Waiting) -> _Class:
+    def _enter(self, one: Waiting) -> int:
+        slot = self._slot_of[id(one)] = len(self._classes)
+        self._classes.append(one)
         shapes = _needed(one)
-        numbers = [self._rooms.number(shape) for shape in shapes]
-        rooms = tuple(number for number in numbers if number is not None)
+        numbers = [number for shape in shapes if (number := self._rooms.number(shape)) is not None]
+        if len(numbers) == len(shapes):  # else it does not sleep
+            self._shapes.extend(numbers)
+            self._owners.extend([slot] * len(numbers))
         kind = frozenset(self._rooms.kind(shape) for shape in shapes)
-        key = one.tenant, one.priority, kind
-        lane = self._lanes.setdefault(key, len(self._lanes))
+        lane = self._lanes.setdefault((one.tenant, one.priority, kind), len(self._lanes))
         if lane == len(self._kinds):
             self._kinds.append((one.priority, kind))
-        age = one.heads_ns[0] if one.heads_ns else one.oldest_ns
-        return _Class(one, rooms if len(rooms) == len(numbers) else (), lane, age)
+        self._lane_of.extend([lane])
+        if one.gang is not None:
+            self._gangs[one.gang.id] = slot
+        return slot
 
-    def _by_age(self, each: list[_Class]) -> Ints:
-        ages = np.array([one.age for one in each], dtype=np.int64)
-        order = np.lexsort((ages, self._lane_of))
-        lanes, ages = self._lane_of[order], ages[order]
-        if not ((lanes[1:] == lanes[:-1]) & (ages[1:] == ages[:-1])).any():
-            return order
-        heads = [one.waiting.heads[:1] for one in each]
-        return np.array(sorted(order.tolist(), key=lambda i: (each[i].lane, each[i].age, heads[i])), dtype=np.int64)
+    def _leave(self, slot: int) -> int:
+        """Nobody waits in the slot any more; the columns keep it until they are begun anew."""
+        one = self._classes[slot]
+        del self._slot_of[id(one)]
+        if one.gang is not None and self._gangs.get(one.gang.id) == slot:
+            del self._gangs[one.gang.id]
+        return slot
+
+    def _put_in_order(self, gone: list[int], come: list[int]) -> None:
+        if len(gone) + len(come) > _FEW:
+            left = set(gone)
+            self._places = sorted([*(one for one in self._places if one[3] not in left), *map(self._place, come)])
+            self._order = np.array([slot for *_, slot in self._places], dtype=np.int64)
+            return
+        for place in map(self._place, gone):
+            at = bisect_left(self._places, place)
+            del self._places[at]
+            self._order = np.delete(self._order, at)
+        for place in map(self._place, come):
+            at = bisect_left(self._places, place)
+            self._places.insert(at, place)
+            self._order = np.insert(self._order, at, place[3])
+
+    def _place(self, slot: int) -> _Place:
+        one = self._classes[slot]
+        age = one.heads_ns[0] if one.heads_ns else one.oldest_ns
+        return int(self._lane_of.now[slot]), age, one.heads[0] if one.heads else "", slot
+
+
+class Column:
+    """Numbers by slot; one more is written behind those that are there."""
+
+    def __init__(self) -> None:
+        self._all: Ints = np.zeros(_SPARE, dtype=np.int64)
+        self._used = 0
+
+    @property
+    def now(self) -> Ints:
+        """To be read only, until more are added."""
+        return self._all[: self._used]
+
+    def extend(self, numbers: Sequence[int]) -> None:
+        used = self._used + len(numbers)
+        if used > len(self._all):
+            self._all = np.append(self._all, np.zeros(used, dtype=np.int64))
+        self._all[self._used : used] = numbers
+        self._used = used
 
 
 class Asleep:
@@ -122,10 +183,9 @@ class Asleep:
     def __init__(
         self, waiting: tuple[Waiting, ...], asleep: Bools, order: Ints, lane_of: Ints, kinds: list[Hashable]
     ) -> None:
+        """`order`: the numbers of the sleepers by lane, the oldest of each first; `lane_of` each of these."""
         self._waiting, self._asleep, self._kinds = waiting, asleep, kinds
-        self._order = order[asleep[order]]
-        self._lane_of = lane_of[self._order]
-        """Of each in the order."""
+        self._order, self._lane_of = order, lane_of
         self._place: dict[int, int] = {}
         """In the order, of those that had their turn in the queue or have it."""
         self._closed: set[Hashable] = set()

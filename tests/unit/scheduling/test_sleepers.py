@@ -1,0 +1,67 @@
+"""Which classes sleep, and the order of their turns: the same whatever queues were followed before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from unittest import mock
+
+import pytest
+
+from gpupool.base.units import GIB, WHOLE
+from gpupool.model.claim import Shape
+from gpupool.scheduling.board import Board
+from gpupool.scheduling.sleepers import Asleep, Sleepers
+from gpupool.scheduling.snapshot import Waiting
+from tests.support.gang_builders import gang, role
+from tests.support.scheduling_builders import cards, snapshot
+
+POOL = cards("2x2xT4+1x2xH200", used={"node-1/0": (900, 0), "node-2/0": (400, 0), "node-3/1": (1000, 0)})
+ROUNDS = 40
+
+
+def made(chance: Random, number: int) -> Waiting:
+    """A claim or a gang, some of which have room; ages are often the same."""
+    age = chance.randrange(4)
+    tenant, priority = chance.choice(("nlp", "vision")), chance.choice((0, 0, 50))
+    shape = Shape(chance.choice((200, 700, WHOLE)), GIB, chance.choice((1, 1, 3)), chance.choice((None, "T4", "H200")))
+    if chance.random() < 0.2:
+        return replace(gang(f"g{number}", role("worker", shape, 2), tenant=tenant, at=age), priority=priority)
+    return Waiting(tenant, priority, shape, (f"j{number}",), 1, age)
+
+
+def turns(asleep: Asleep) -> list[list[int]]:
+    """The first of each lane and who of it has the next turn, each without a promise."""
+    found = list[list[int]]()
+    for first in sorted(asleep.in_queue()):
+        found.append([first])
+        while (behind := asleep.after(found[-1][-1], lambda _: True)) is not None:
+            found[-1].append(behind)
+    return found
+
+
+@pytest.mark.parametrize("few", [0, 100])
+@pytest.mark.parametrize("spare", [0, 100])
+def test_sleepers_that_followed_a_life_of_the_queue_are_those_of_a_new_board(few: int, spare: int) -> None:
+    chance, waiting, board = Random(few + spare), list[Waiting](), Board(snapshot(POOL))
+    with (
+        mock.patch("gpupool.scheduling.sleepers._FEW", few),
+        mock.patch("gpupool.scheduling.sleepers._SPARE", spare),
+    ):
+        for number in range(ROUNDS):
+            waiting = [one for one in waiting if chance.random() < 0.9]
+            waiting += [made(chance, 3 * number + n) for n in range(chance.randrange(4))]
+            chance.shuffle(waiting)
+            now = snapshot(POOL, *waiting)
+            new = Sleepers(board.free, board.roster).of(now)
+            living = board.sleepers.of(now)
+            assert turns(living) == turns(new)
+            assert living.to_judge() == new.to_judge()
+            assert all(board.sleepers.find_gang(one.gang.id) is one for one in waiting if one.gang)
+
+
+def test_a_class_sleeps_where_no_node_has_room_for_it() -> None:
+    one = Waiting("nlp", 0, Shape(WHOLE), ("a",), 1, 0)
+    fits, full = replace(one, shape=Shape(WHOLE, model="H200")), replace(one, shape=Shape(500, None, 2, "H200"))
+    asleep = Board(snapshot(POOL)).sleepers.of(snapshot(POOL, fits, full))
+    assert asleep.to_judge() == [0]
