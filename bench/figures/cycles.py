@@ -3,6 +3,7 @@
 A pool like openb's (or of more nodes) is filled by plans of at most 64 claims, as a pool does it: each plan is of a
 snapshot of its own, on the board that lives on, with its reasons, and is applied to the columns before the next. The
 time is that of the plans alone. A class that waits is a shape of its own; a full pool has one event, a job that ends.
+Once nobody has a limit; once each tenant holds all that it is guaranteed, and every other one all that it may hold.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RATES = {OPENB_NODES: (10_000, 127), 10_000: (8_000, 120), 50_000: (5_000, 120)}
 """By number of nodes, placements a second at least, and how many plans."""
 
 CLASSES = {100: None, 1_000: None, 10_000: 20.0}
-"""By number of classes, milliseconds at most."""
+"""By number of classes, milliseconds at most; without limits."""
 
 MEMBERS, TENANTS, EVENTS = 10, 20, 3
 SECOND = 10**9
@@ -113,16 +114,20 @@ class _Filling:
 def _classes() -> Iterator[Row]:
     for count, most in CLASSES.items():
         for what in ("shapes", "gangs"):
-            millis = Full(count, what).milliseconds()
-            note = f"{1000 * millis / count:.0f} µs a class, {count * MEMBERS:,} jobs wait, processor time"
-            yield Row(f"a plan beside {count:,} waiting {what}", "ms", millis, COMMAND, limit=most, note=note)
+            for words, quotas in (("", False), (", with quotas", True)):
+                millis, limit = Full(count, what, quotas=quotas).milliseconds(), None if quotas else most
+                note = f"{1000 * millis / count:.0f} µs a class, {count * MEMBERS:,} jobs wait, processor time"
+                yield Row(
+                    f"a plan beside {count:,} waiting {what}{words}", "ms", millis, COMMAND, limit=limit, note=note
+                )
 
 
 class Full:
     """A pool whose cards have a job each; what waits finds no room."""
 
-    def __init__(self, count: int, what: str, layout: str = "1250x8xH200") -> None:
+    def __init__(self, count: int, what: str, layout: str = "1250x8xH200", *, quotas: bool = False) -> None:
         self.cards = cards(layout)
+        self.quotas = quotas
         self.size = int(self.cards.memory_bytes[0])
         self.register = Register()
         for row in range(len(self.cards)):
@@ -156,9 +161,13 @@ class Full:
             waiting[event] = replace(one, heads=one.heads[1:], heads_ns=one.heads_ns[1:], count=one.count - 1)
         self.waiting = tuple(waiting)
 
+    def quota(self, tenant: int, held: Amount) -> Quota:
+        """What it holds is guaranteed; every other tenant may borrow."""
+        return Quota(held.gpu_milli, None if tenant % 2 else 0) if self.quotas else Quota()
+
     def snapshot(self, generation: int) -> Snapshot:
         held = Amount(WHOLE * len(self.cards) // TENANTS, self.size * len(self.cards) // TENANTS)
-        tenants = {f"t{n}": TenantView(Quota(), held) for n in range(TENANTS)}
+        tenants = {f"t{n}": TenantView(self.quota(n, held), held) for n in range(TENANTS)}
         now = replace(self.cards, free_milli=self.free.copy(), free_bytes=self.free * GIB // 100)
         return Snapshot(generation, now, tenants, self.waiting, running=self.register.view())
 

@@ -553,13 +553,30 @@ def _awake(before: Snapshot, now_ns: int, limit: int, board: Board, rules: Preem
         return plan
 
 
+ends_of_jobs = st.lists(st.sampled_from([0, 250, 1000]), max_size=4)
+
+
 @often
-@given(st.one_of(mixtures(), crowds()), st.integers(1, 8), st.lists(st.sampled_from([0, 250, 1000]), max_size=4))
+@given(st.one_of(mixtures(), crowds()), st.integers(1, 8), ends_of_jobs)
 def test_classes_that_sleep_change_no_plan(before: Snapshot, limit: int, ends: list[int]) -> None:
-    """Without limits, so that they may sleep; also from plan to plan, and with the sentences of those that slept."""
-    before = replace(before, tenants={name: replace(view, quota=Quota()) for name, view in before.tenants.items()})
-    boards, rules = (Board(before), Board(before)), PreemptionRules(enabled=False)
-    with mock.patch("gpupool.scheduling.cycle.FEWEST", 0):
+    """Without limits; also from plan to plan, and with the sentences of those that slept."""
+    free = {name: replace(view, quota=Quota()) for name, view in before.tenants.items()}
+    _sleeps_as_awake(replace(before, tenants=free), limit, ends, PreemptionRules(enabled=False))
+
+
+@often
+@given(st.one_of(mixtures(), crowds()), st.integers(1, 8), ends_of_jobs, st.booleans())
+def test_classes_that_sleep_beside_quotas_change_no_plan(
+    before: Snapshot, limit: int, ends: list[int], evicts: bool
+) -> None:
+    """Where borrowed quota is taken back those inside their guarantee go first, though nobody may be evicted."""
+    stays = tuple(replace(job, preemptible=False) for job in before.running)
+    _sleeps_as_awake(replace(before, running=stays), limit, ends, PreemptionRules(enabled=evicts))
+
+
+def _sleeps_as_awake(before: Snapshot, limit: int, ends: list[int], rules: PreemptionRules) -> None:
+    boards = Board(before), Board(before)
+    with mock.patch("gpupool.scheduling.cycle.FEWEST", 0), mock.patch("gpupool.scheduling.ahead.LOOKS", 1):
         for row, milli in enumerate([*ends, 0]):
             plan = cycle(before, 10**12, limit=limit, board=boards[0], rules=rules)
             assert plan == _awake(before, 10**12, limit, boards[1], rules)

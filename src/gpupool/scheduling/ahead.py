@@ -6,7 +6,8 @@ to look at. What is held is kept out of sight on the working copy itself, so pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -39,6 +40,10 @@ SEARCHES = 32
 QUOTA_SEARCHES = 16
 """So many of those are heads that a quota holds back: they leave looks for those that only lack cards."""
 
+LOOKS = 4
+"""Where somebody has a limit: after so many heads of one tenant and priority that wait for the same cards and were not
+due, those behind them are not looked at. They may lack another quota, but a queue of thousands costs no more."""
+
 TRIED = 8
 """So many gangs that found no room are tried without what is held, to tell them why."""
 
@@ -61,6 +66,7 @@ class Ahead:
         self._own: dict[ClassKey, Hold] = {}
         self._served: set[ClassKey] = set()
         self._searches = self._quota_searches = self._tried = 0
+        self._in_vain: Counter[Hashable] = Counter()
         self._promised, self._certain = promised, Certain(work, now_ns)
         self._any_firm = bool(promised)
         self._promises: PromisesAhead
@@ -114,13 +120,17 @@ class Ahead:
         parts = self._parts(waiting)
         if not parts:
             return True
-        backfill, lacks, found = self._backfill or self._begin(), self._lacks(waiting), False
-        known, due = claim in self._promised, self._was_promised(waiting)
+        known, due, found = claim in self._promised, self._was_promised(waiting), False
         inside = inside and not known  # what it was promised stands, wherever its tenant is by then
-        if known or (self._may_search(lacks) and (due or backfill.due(parts, self._depth, lacks, waiting.priority))):
-            self._searches += 1
-            self._quota_searches += bool(lacks)
-            found = self._promise(backfill, waiting, claim, parts, lacks, inside=inside)
+        if known or due or not self._is_hopeless(waiting):
+            backfill, lacks = self._backfill or self._begin(), self._lacks(waiting)
+            due = due or backfill.due(parts, self._depth, lacks, waiting.priority)
+            if known or (due and self._may_search(lacks)):
+                self._searches += 1
+                self._quota_searches += bool(lacks)
+                found = self._promise(backfill, waiting, claim, parts, lacks, inside=inside)
+            else:
+                self._in_vain[self._line(waiting)] += 1
         if found or not inside:
             self._found_none.append(waiting)
         return found or not inside
@@ -133,7 +143,9 @@ class Ahead:
         return {**made, **self._promises.untouched()}  # a class has one: that of its first head
 
     def may_promise(self, waiting: Waiting) -> bool:
-        """Whether a start could be promised to such a class now, where nobody has a limit."""
+        """Whether a start could be promised now to one behind the class, of its tenant and priority, for such cards."""
+        if self._work.quotas.limited:
+            return self._searches < SEARCHES and not self._is_hopeless(waiting)
         parts = self._parts(waiting)
         if not parts or not self._may_search(""):
             return False
@@ -215,6 +227,13 @@ class Ahead:
     def _may_search(self, lacks: str) -> bool:
         return self._searches < SEARCHES and (not lacks or self._quota_searches < QUOTA_SEARCHES)
 
+    def _is_hopeless(self, waiting: Waiting) -> bool:
+        """Whether enough before it were not due."""
+        return self._work.quotas.limited and self._in_vain[self._line(waiting)] >= LOOKS
+
+    def _line(self, waiting: Waiting) -> Hashable:
+        return waiting.tenant, waiting.priority, self._work.board.sleepers.kind(waiting)
+
     def _seconds(self, waiting: Waiting) -> int | None:
         """How long it runs beside promises: a run time that nothing but the past tells breaks none."""
         return None if waiting.guessed and self._any_firm else waiting.seconds
@@ -272,7 +291,7 @@ class Ahead:
         timeline = Timeline(snapshot.cards, self._work.roster.ends, self._now_ns)
         self._backfill = Backfill(free, timeline)
         hold_all(timeline, free, snapshot.reservations, self._work.roster.reserved())
-        self._quotas = QuotasAhead(self._work.quotas, snapshot.running, self._now_ns)
+        self._quotas = QuotasAhead(self._work.quotas, snapshot.running, self._now_ns, self._work.roster.ends)
         for seated, waiting in self._so_far:
             taken = taken_by(seated)
             timeline.ends(taken, timeline.until(waiting.seconds))

@@ -25,7 +25,7 @@ from gpupool.scheduling.gang import Gangs, Missing, Muster, least_amount, next_m
 from gpupool.scheduling.owed import claim_of, owed_first
 from gpupool.scheduling.promises import Promised, promised_claims
 from gpupool.scheduling.rejections import After, Rejections
-from gpupool.scheduling.sleepers import FEWEST
+from gpupool.scheduling.sleepers import FEWEST, Asleep, Limits, Sleepers
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
 from gpupool.scheduling.turns import Queue
 from gpupool.scheduling.verdicts import Verdicts
@@ -116,9 +116,12 @@ class Run:
         self.work.waits |= (
             {claim_of(one, n) for one in snapshot.waiting for n in range(len(one.heads))} if owed else set()
         )
-        self.asleep = board.sleepers.of(snapshot, promised) if sleeps and self._may_sleep(rules) else None
-        find = None if self.asleep is None else board.sleepers.find_gang
+        sleepers = board.sleepers if sleeps and self._may_sleep(rules) else None
+        if sleepers is not None:
+            sleepers.follow(snapshot.waiting)
+        find = None if sleepers is None else sleepers.find_gang
         self.gangs = Gangs(snapshot.waiting, snapshot.cards.node, board.roster.of_gang, find)
+        self.asleep = None if sleepers is None else self._fall_asleep(sleepers, promised)
         self._reclaims = rules.enabled and rules.reclaims
         self.floors = self.begin_floors()
         self.verdicts = Verdicts(self.work, self.gangs)
@@ -136,7 +139,7 @@ class Run:
                 continue
             self.attempts += 1
             self.ahead.show(waiting[i], claim_of(waiting[i], head))
-            found = self._place(waiting[i], head)
+            found = [] if self.asleep is not None and i in self.asleep else self._place(waiting[i], head)
             placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
             if (after := self._seen_to(waiting[i], head, [seated for _, seated in found])) is not None:
@@ -157,7 +160,7 @@ class Run:
         """Why each class waits of which something is left; of those that slept once somebody asks."""
         if self.asleep is None:
             return self._told(placed, self.verdicts.left())
-        told = self._told(placed, self.verdicts.left(self.asleep.to_judge()))
+        told = self._told(placed, self.verdicts.left(self.asleep.awake()))
         return Rejections(self.verdicts.left, told, After(self.work, placed))
 
     def _told(self, placed: int, classes: Iterable[Waiting]) -> dict[ClassKey, Rejection]:
@@ -166,10 +169,14 @@ class Run:
     def _may_sleep(self, rules: PreemptionRules) -> bool:
         """Whether a class without room has none however the plan goes on, and nothing comes of its turn."""
         snapshot = self.snapshot
-        if len(snapshot.waiting) < FEWEST or self.work.quotas.limited or self._owed:
+        if len(snapshot.waiting) < FEWEST or self.work.quotas.by_model or self.work.quotas.cells.counted or self._owed:
             return False
         kept = snapshot.kept or snapshot.reservations
         return not kept and not (rules.enabled and self.work.roster.anyone_leaves)
+
+    def _fall_asleep(self, sleepers: Sleepers, promised: Promised) -> Asleep:
+        limits = Limits(self.work.quotas, self.least) if self.work.quotas.limited else None
+        return sleepers.of(self.snapshot, promised, limits)
 
     def queue(self) -> Queue:
         """Everybody who waits, in the order of their turns now."""
@@ -204,7 +211,9 @@ class Run:
         tree = self.work.quotas.tree
         if not self._reclaims or not tree.resources:
             return Floors()
-        inside = (one for one in self.snapshot.waiting if one.heads and not self.borrows(one))
+        waiting = self.snapshot.waiting
+        awake = waiting if self.asleep is None else [waiting[i] for i in self.asleep.awake()]
+        inside = (one for one in awake if one.heads and not self.borrows(one))
         return Floors(inside, lambda one: self.owed(one) != NOT_OWED, tree.guarantors)
 
     def _seen_to(self, waiting: Waiting, head: int, found: list[Seated]) -> int | None:

@@ -82,12 +82,14 @@ class Owners:
 
 
 class Ends:
-    """The lines of all running jobs, by card and by node; jobs are named once each."""
+    """The lines of all running jobs, by card, by node and by tenant; jobs are named once each."""
 
     def __init__(self, cards: Cards, running: Iterable[Running] = ()) -> None:
         self.owners = Owners()
         self._node = None if cards.hosts is None else cards.node
-        self._cards, self._nodes = _no_lines(), _no_lines()
+        self._cards, self._nodes, self._tenants = _no_lines(), _no_lines(), _no_lines()
+        self.tenants: dict[str, int] = {}
+        """Numbers of those who have held something."""
         self._came: dict[str, Running] = {}
         self._cut: dict[str, Running] = {}
         """Those with partitions."""
@@ -112,14 +114,23 @@ class Ends:
 
     def at(self, now_ns: int) -> tuple[Ints, Ints]:
         """Steps (see `steps`) on cards and on nodes in the order of the ends that are expected now, to be read only."""
+        self._take_in()
+        return _expected(self._cards, now_ns), _expected(self._nodes, now_ns)
+
+    def by_tenant(self, now_ns: int) -> Ints:
+        """The same as one line per job: its place is its tenant's number, its mark whether it may not be preempted."""
+        self._take_in()
+        return _expected(self._tenants, now_ns)
+
+    def _take_in(self) -> None:
         if self._gone:
-            self._cards, self._nodes = (lines[:, ~np.isin(lines[_JOB], self._gone)] for lines in self._lines)
+            kept = (lines[:, ~np.isin(lines[_JOB], self._gone)] for lines in self._lines)
+            self._cards, self._nodes, self._tenants = kept
             self._gone.clear()
         if self._came:
             more = self._columns(list(self._came.values()))
-            self._cards, self._nodes = (_merged(*each) for each in zip(self._lines, more, strict=True))
+            self._cards, self._nodes, self._tenants = (_merged(*each) for each in zip(self._lines, more, strict=True))
             self._came.clear()
-        return _expected(self._cards, now_ns), _expected(self._nodes, now_ns)
 
     def overdue(self, now_ns: int) -> Ints:
         """Rows of the cards of jobs that should have ended by now."""
@@ -138,10 +149,10 @@ class Ends:
         return self.owners.mark(owner_of(job.tenant, job.reservation), Kind.END)
 
     @property
-    def _lines(self) -> tuple[Ints, Ints]:
-        return self._cards, self._nodes
+    def _lines(self) -> tuple[Ints, Ints, Ints]:
+        return self._cards, self._nodes, self._tenants
 
-    def _columns(self, jobs: Sequence[Running]) -> tuple[Ints, Ints]:
+    def _columns(self, jobs: Sequence[Running]) -> tuple[Ints, Ints, Ints]:
         numbers = np.arange(self._last + 1, self._last + 1 + len(jobs))
         self._last += len(jobs)
         self._numbers.update(zip((job.job for job in jobs), numbers.tolist(), strict=True))
@@ -150,11 +161,15 @@ class Ends:
         ends, mark, number = np.repeat(each, [len(job.rows) for job in jobs], axis=1)
         seats = (_flat(getattr(job, name) for job in jobs) for name in ("rows", "milli", "sizes"))
         cards = np.array([ends, *seats, mark, number])
+        held = [self.tenants.setdefault(job.tenant, len(self.tenants)) for job in jobs]
+        firm = [not job.preemptible for job in jobs]
+        sums = ([sum(job.milli) for job in jobs], [sum(job.sizes) for job in jobs])
+        tenants = np.array([each[0], held, *sums, firm, numbers], dtype=np.int64)
         if self._node is None:
-            return cards, _no_lines()
+            return cards, _no_lines(), tenants
         nodes = self._node[[job.rows[0] for job in jobs]]
         host = ([job.shape.cpu_milli for job in jobs], [job.shape.host_bytes for job in jobs])
-        return cards, np.array([each[0], nodes, *host, each[1], each[2]], dtype=np.int64)
+        return cards, np.array([each[0], nodes, *host, each[1], each[2]], dtype=np.int64), tenants
 
 
 def _end(job: Running) -> int:

@@ -136,6 +136,14 @@ class Tree:
             for resource, amount in use.items()
         )
 
+    def outranked_from(self, tenant: str, resource: Resource) -> int | None:
+        """The least of it with which a claim is `outranked`; None: however much it takes, it is not by that."""
+        leaf = self.leaves[tenant]
+        guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
+        if guarantor is None:
+            return None
+        return 1 if self._beyond(leaf, resource, 1) else max(0, self.cap(guarantor, resource)) + 1
+
     def exhausted(self, tenant: str, use: Use) -> Exhausted | None:
         """The lowest node that has no room for it; None when there is room."""
         for resource, amount in use.items():

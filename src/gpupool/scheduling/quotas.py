@@ -9,7 +9,7 @@ quotas.take(tenant, rows, milli, sizes)            # and rollback(mark) undoes i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -55,7 +55,7 @@ class Later:
     """It may not be preempted then."""
     start_ns: int
     end_ns: int
-    gone: frozenset[str]
+    gone: Container[str]
     """Running jobs that have ended by then."""
     collects: bool = False
     """It waits for jobs of unknown end: what they give back is kept for it from now on."""

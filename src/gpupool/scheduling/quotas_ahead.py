@@ -9,21 +9,22 @@ Where nobody has a quota, nothing is computed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from gpupool.model.quota import Resource
+from gpupool.model.quota import GPU, MEMORY, Resource
 from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.ends import expected_ends
+from gpupool.scheduling.ends import Ends, expected_ends
 from gpupool.scheduling.quota_node import Use
 from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.quotas import Later, Quotas
 from gpupool.scheduling.reclaim import used
 from gpupool.scheduling.snapshot import Ints, Running
+from gpupool.scheduling.steps import AT, COLUMNS
 from gpupool.scheduling.timeline import NEVER
 
 
@@ -39,13 +40,35 @@ class _Held:
     job: str = ""
 
 
+class _Gone(Container[str]):
+    """Running jobs that have ended by an instant; found when somebody asks, which few plans do."""
+
+    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
+        self._find = find
+
+    def __contains__(self, job: object) -> bool:
+        return job in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._find())
+
+
 class QuotasAhead:
     """The quotas of one plan at instants to come. Does nothing where there is no limit."""
 
-    def __init__(self, quotas: Quotas, running: Sequence[Running], now_ns: int) -> None:
-        self._quotas, self._now_ns = quotas, now_ns
-        self._held = self._of_running(running) if quotas.tree.resources else []
-        self._freed: dict[int, Mapping[tuple[str, bool], Use]] = {}
+    def __init__(self, quotas: Quotas, running: Sequence[Running], now_ns: int, ends: Ends | None = None) -> None:
+        """`ends` are those of the running jobs, where they are known as columns."""
+        self._quotas, self._now_ns, self._running = quotas, now_ns, running
+        self._ends = None if ends is None or quotas.by_model or quotas.cells.counted else ends
+        self._lines: Ints = np.empty((COLUMNS, 0), dtype=np.int64)
+        self._held: list[_Held] = []
+        """What ends, of running jobs where they are no columns, and of what is placed."""
+        self._freed: dict[tuple[int, int], Mapping[tuple[str, bool], Use]] = {}
+        if quotas.limited and self._ends is not None:
+            self._lines = self._ends.by_tenant(now_ns)
+        elif quotas.limited:
+            self._held = self._of_running(running)
 
     def ends(self, tenant: str, taken: Taken, end_ns: int, *, firm: bool) -> None:
         """What the tenant has just taken is given back then."""
@@ -117,11 +140,15 @@ class QuotasAhead:
         with self.at(start_ns, end_ns):
             return self._quotas.tree.copy()
 
-    def _gone(self, instant_ns: int) -> frozenset[str]:
-        return frozenset(held.job for held in self._over(instant_ns))
+    def _gone(self, instant_ns: int) -> Container[str]:
+        if self._ends is None:
+            return frozenset(held.job for held in self._over(instant_ns))
+        return _Gone(lambda: (held.job for held in self._of_running(self._running) if held.end_ns <= instant_ns))
 
     def _first_room(self, tenant: str, use: Use, start_ns: int, *, inside: bool) -> int:
-        instants = [self._now_ns, *(held.end_ns for held in self._over(start_ns)), start_ns]
+        known: list[int] = self._lines[AT, : self._count(start_ns)].tolist()
+        ends = sorted([*known, *(held.end_ns for held in self._over(start_ns))])
+        instants = [self._now_ns, *ends, start_ns]
 
         def has_room(n: int) -> bool:
             with self.at(instants[n], NEVER):
@@ -134,14 +161,36 @@ class QuotasAhead:
 
     def _back(self, instant_ns: int) -> Mapping[tuple[str, bool], Use]:
         """By tenant, and whether it is firm, what has come back by then."""
-        over = self._over(instant_ns)
-        if len(over) not in self._freed:
-            found: dict[tuple[str, bool], dict[Resource, int]] = defaultdict(lambda: defaultdict(int))
+        over, count = self._over(instant_ns), self._count(instant_ns)
+        if (count, len(over)) not in self._freed:
+            found = self._of_columns(count)
             for held in over:
+                freed = found.setdefault((held.tenant, held.firm), {})
                 for resource, amount in held.use.items():
-                    found[held.tenant, held.firm][resource] += amount
-            self._freed[len(over)] = found
-        return self._freed[len(over)]
+                    freed[resource] = freed.get(resource, 0) + amount
+            self._freed[count, len(over)] = found
+        return self._freed[count, len(over)]
+
+    def _count(self, instant_ns: int) -> int:
+        """How many of the lines have come back by then."""
+        return int(np.searchsorted(self._lines[AT], instant_ns, "right"))
+
+    def _of_columns(self, count: int) -> dict[tuple[str, bool], dict[Resource, int]]:
+        """By tenant, and whether it is firm, the first so many lines added up."""
+        if not count or self._ends is None:
+            return {}
+        _, tenant, milli, sizes, firm = self._lines[:COLUMNS, :count]
+        sums = np.zeros((2, 2 * len(self._ends.tenants)), dtype=np.int64)
+        place = 2 * tenant + firm
+        np.add.at(sums[0], place, milli)
+        np.add.at(sums[1], place, sizes)
+        found, leaves = dict[tuple[str, bool], dict[Resource, int]](), self._quotas.tree.leaves
+        for name, number in self._ends.tenants.items():
+            for is_firm in (False, True):
+                gpu, memory = sums[:, 2 * number + is_firm].tolist()
+                if (gpu or memory) and name in leaves:
+                    found[name, is_firm] = {GPU: gpu, MEMORY: memory}
+        return found
 
     def _of_running(self, running: Sequence[Running]) -> list[_Held]:
         tree, cards = self._quotas.tree, self._quotas.cards

@@ -56,10 +56,11 @@ def judged(rejections: Mapping[ClassKey, Rejection]) -> Mapping[ClassKey, Reject
 
 
 class After:
-    """The pool as a plan leaves it, where nobody has a limit; `placed` is how many claims the plan places."""
+    """The pool as a plan leaves it; `placed` is how many claims the plan places. `work` is the plan's, and done."""
 
     def __init__(self, work: Work, placed: int) -> None:
         self._snapshot = _as_it_is(work)
+        self._quotas = work.quotas
         self._placed = placed
 
     def judge(self, waiting: Waiting) -> Rejection:
@@ -69,7 +70,9 @@ class After:
     @cached_property
     def _verdicts(self) -> Verdicts:
         gangs = Gangs(self._snapshot.waiting, self._snapshot.cards.node)
-        return Verdicts(Work(self._snapshot, Board(self._snapshot)), gangs)
+        work = Work(self._snapshot, Board(self._snapshot))
+        work.quotas = self._quotas
+        return Verdicts(work, gangs)
 
 
 def _as_it_is(work: Work) -> Snapshot:

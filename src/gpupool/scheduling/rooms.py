@@ -63,7 +63,7 @@ class Rooms:
 
     def found(self) -> Ints:
         """By place; to be read only."""
-        nodes, free, found = self._free.changed(self._read), self._free, self._columns["found"]
+        nodes, free, found = self._differing(self._free.changed(self._read)), self._free, self._columns["found"]
         if len(nodes) and self._counted:
             self._add(0, self._counted, nodes, -1)
         if len(nodes):
@@ -106,6 +106,15 @@ class Rooms:
             self._open = np.vstack((self._open, usable.astype(np.uint8)))
             self._compiled = None
         return found
+
+    def _differing(self, nodes: Ints) -> Ints:
+        """Of these nodes, those that are otherwise than when they were counted: what is tried is taken back again."""
+        free, seen = self._free, self._seen
+        rows, there = free.seats(nodes)
+        other = ((seen["milli"] != free.milli) | (seen["size"] != free.size))[rows] & there
+        host = (seen["cpu"][nodes] != free.cpu_milli[nodes]) | (seen["host"][nodes] != free.host_bytes[nodes])
+        differing: Ints = nodes[other.any(axis=1) | host]
+        return differing
 
     def _see(self, nodes: Ints) -> None:
         free, seen = self._free, self._seen

@@ -56,7 +56,7 @@ def test_sleepers_that_followed_a_life_of_the_queue_are_those_of_a_new_board(few
             new = Sleepers(board.free, board.roster).of(now)
             living = board.sleepers.of(now)
             assert turns(living) == turns(new)
-            assert living.to_judge() == new.to_judge()
+            assert living.awake() == new.awake()
             assert all(board.sleepers.find_gang(one.gang.id) is one for one in waiting if one.gang)
 
 
@@ -64,4 +64,4 @@ def test_a_class_sleeps_where_no_node_has_room_for_it() -> None:
     one = Waiting("nlp", 0, Shape(WHOLE), ("a",), 1, 0)
     fits, full = replace(one, shape=Shape(WHOLE, model="H200")), replace(one, shape=Shape(500, None, 2, "H200"))
     asleep = Board(snapshot(POOL)).sleepers.of(snapshot(POOL, fits, full))
-    assert asleep.to_judge() == [0]
+    assert asleep.awake() == [0]
