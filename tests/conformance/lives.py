@@ -8,7 +8,7 @@ were told to leave more than once for such a claim.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -132,41 +132,46 @@ class _Life:
 
     def _settle(self) -> str | None:
         self._player.told.clear()
-        inside = dict(self._inside())
+        begun = self._player.snapshot()
         for _ in range(MOST_ROUNDS):
             if not self._player.round():
-                waits = sorted(self._inside())
-                return f"inside a guarantee and waits: {waits}" if waits else self._told_twice(inside)
+                waits = sorted(_inside(self._player.snapshot()))
+                return f"inside a guarantee and waits: {waits}" if waits else self._told_twice(begun)
         return f"still changes after {MOST_ROUNDS} plans"
 
-    def _told_twice(self, inside: Mapping[str, int]) -> str | None:
+    def _told_twice(self, begun: Snapshot) -> str | None:
         """Seats that were left for a claim may go to an owner of higher priority; the claim gets others then."""
         told = self._player.told
+        if max(told.values(), default=0) <= 1:
+            return None
+        inside = dict(_inside(begun))
         first = max(inside.values(), default=0)
         twice = sorted(claim for claim, priority in inside.items() if told[claim] > 1 and priority == first)
         return f"others left more than once for {twice}" if twice else None
 
-    def _inside(self) -> Iterator[tuple[str, int]]:
-        """Claims, with their priority, whose next start would be inside what their tenant is guaranteed.
 
-        Priority orders those whom one node guarantees the same: where one of them that borrows is not of lower
-        priority, seats may be kept for it, and the others are left out.
-        """
-        seen = self._player.snapshot()
-        quotas = Work(seen, Board(seen)).quotas
-        if not quotas.tree.resources:
-            return
-        inside = list[Waiting]()
-        borrowers = defaultdict[Hashable, list[int]](list)
-        for one in seen.waiting:
-            least = Amount(WHOLE * _least(one, seen))
-            if quotas.borrows(one.tenant, one.shape, least):
-                borrowers[quotas.tree.guarantors(one.tenant)].append(one.priority)
-            elif least.gpu_milli:
-                inside.append(one)
-        for one in inside:
-            if one.priority > max(borrowers[quotas.tree.guarantors(one.tenant)], default=one.priority - 1):
-                yield (one.gang.id if one.gang else one.heads[0]), one.priority
+def _inside(seen: Snapshot) -> Iterator[tuple[str, int]]:
+    """Claims, with their priority, whose next start would be inside what their tenant is guaranteed.
+
+    Priority orders those whom one node guarantees the same: where one of them that borrows is not of lower
+    priority, seats may be kept for it, and the others are left out.
+    """
+    if not seen.waiting:
+        return
+    quotas = Work(seen, Board(seen)).quotas
+    if not quotas.tree.resources:
+        return
+    inside = list[Waiting]()
+    borrowers = defaultdict[Hashable, list[int]](list)
+    for one in seen.waiting:
+        least = Amount(WHOLE * _least(one, seen))
+        if quotas.borrows(one.tenant, one.shape, least):
+            borrowers[quotas.tree.guarantors(one.tenant)].append(one.priority)
+        elif least.gpu_milli:
+            inside.append(one)
+    for one in inside:
+        if one.priority > max(borrowers[quotas.tree.guarantors(one.tenant)], default=one.priority - 1):
+            yield (one.gang.id if one.gang else one.heads[0]), one.priority
 
 
 def _milli(cards: int | None) -> int | None:

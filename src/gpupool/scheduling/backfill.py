@@ -24,7 +24,7 @@ from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free, Recut
 from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, Ints, Start
-from gpupool.scheduling.timeline import Hold, Timeline
+from gpupool.scheduling.timeline import NEVER, Hold, Timeline
 
 Parts = Sequence[tuple[Fit, int]]
 """What starts together: so many claims of each shape. A single claim is one part of one."""
@@ -116,12 +116,12 @@ class Backfill:
         that `lacks` something else than cards holds none while nobody knows when it comes. None also where nobody knows
         and this other trial (`unless`) finds seats earlier.
         """
-        found = self._search(parts, seconds, trial, owner, before)
-        if found is None or (found[0] >= UNTOLD and not collects):
+        found = self._search(parts, seconds, trial, owner, before, NEVER if collects else UNTOLD)
+        if found is None:
             return None
         start, taken = found
-        other = self._search(parts, seconds, unless, owner, None) if unless and start >= UNTOLD else None
-        if other is not None and other[0] < start:
+        other = self._search(parts, seconds, unless, owner, None, start) if unless and start >= UNTOLD else None
+        if other is not None:
             return None
         if lacks:
             self._lacked[lacks] = max(priority, self._lacked.get(lacks, priority))
@@ -141,10 +141,10 @@ class Backfill:
         return sum(bool((mine & theirs).any()) for rank, theirs in self._promised if rank >= priority) < depth
 
     def _search(
-        self, parts: Parts, seconds: int | None, trial: Trial, owner: str, before: Start | None
+        self, parts: Parts, seconds: int | None, trial: Trial, owner: str, before: Start | None, end_ns: int
     ) -> tuple[int, Taken] | None:
         self.lift()
-        found = earliest(self.timeline, self.free, parts, seconds, trial, owner)
+        found = earliest(self.timeline, self.free, parts, seconds, trial, owner, end_ns)
         if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
             found = self._as_before(before, parts, seconds, trial, owner) or found
         return found
@@ -205,11 +205,17 @@ def kept_by(start: Start) -> Taken:
 
 
 def earliest(
-    timeline: Timeline, free: Free, parts: Parts, seconds: int | None, trial: Trial, owner: str = ""
+    timeline: Timeline,
+    free: Free,
+    parts: Parts,
+    seconds: int | None,
+    trial: Trial,
+    owner: str = "",
+    end_ns: int = NEVER,
 ) -> tuple[int, Taken] | None:
     """The first instant after now at which all parts have room for their whole run, and where; None is never.
 
-    From UNTOLD on nobody knows when that is.
+    From UNTOLD on nobody knows when that is. Only what comes before `end_ns` is looked at.
 
     Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
     searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest, once for
@@ -232,7 +238,7 @@ def earliest(
         recut = timeline.recut(instant, timeline.until(seconds, instant))
         return tried_on(free, at(instant), lambda: trial.attempt(instant), usable, recut)
 
-    for instants in _stretches(timeline, seconds):
+    for instants in _stretches(timeline, seconds, end_ns):
         if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
             return found
     return None
@@ -269,9 +275,10 @@ def joined(parts: Sequence[Taken]) -> Taken:
     return Taken(**columns, pieces=tuple(piece for part in parts for piece in part.pieces))
 
 
-def _stretches(timeline: Timeline, seconds: int | None) -> Iterator[list[int]]:
+def _stretches(timeline: Timeline, seconds: int | None, end_ns: int) -> Iterator[list[int]]:
     """The instants after now at which something comes back, cut where a run would begin to meet a hold."""
     instants = timeline.instants()
+    instants = instants[instants < end_ns]
     cuts: Ints = np.empty(0, dtype=np.int64)
     if seconds is not None:
         starts = [hold.start_ns - seconds * SECOND for hold in timeline.holds]

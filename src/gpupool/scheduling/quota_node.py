@@ -25,6 +25,8 @@ class Node:
     """Of the nodes of its tree, the same in the tree of what is firm."""
 
     def __post_init__(self) -> None:
+        self.guarantors: Mapping[Resource, int] = {}
+        """By resource, the number of the nearest node up from here, itself included, that has a part of it."""
         self.held: dict[Resource, int] = {}
         self.base: dict[Resource, int] = {}
         self.own: dict[Resource, int] = {}

@@ -59,8 +59,8 @@ class Tree:
         self.models = tuple(sorted(r for r in self.resources if parts(r)[0] == GPU and r != GPU))
         keeping = {r for r, limit in limits if limit.kept}
         whole = {r: Limit(size.of(r), 0 if r in keeping else None) for r in self.resources if is_counted(r)}
-        self.root = Node("", None, whole)
-        self._nodes, self._log = [self.root], list[tuple[Node, Use, int, bool]]()
+        self._nodes, self._log = list[Node](), list[tuple[Node, Use, int, bool]]()
+        self.root = self._new(Node("", None, whole))
         inner = self._hang(cohorts)
         self.leaves = {name: self._leaf(name, view, inner) for name, view in tenants.items()}
         self._guarantee()
@@ -89,6 +89,8 @@ class Tree:
 
     def _new(self, node: Node) -> Node:
         node.number = len(self._nodes)
+        above = node.parent.guarantors if node.parent else {}
+        node.guarantors = {**above, **dict.fromkeys(node.limits, node.number)}
         self._nodes.append(node)
         return node
 
@@ -288,10 +290,8 @@ class Tree:
         return min(known) + idle if known else None
 
     def _guarantor(self, node: Node, resource: Resource) -> Node | None:
-        above: Node | None = node
-        while above is not None and resource not in above.limits:
-            above = above.parent
-        return above
+        number = node.guarantors.get(resource)
+        return None if number is None else self._nodes[number]
 
     def _beyond(self, leaf: Node, resource: Resource, amount: int) -> bool:
         guarantor = self._guarantor(leaf, resource) if resource in self.resources else None
