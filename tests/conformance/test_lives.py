@@ -13,9 +13,17 @@ def test_lives_come_to_rest_and_whoever_is_inside_its_guarantee_starts_after_one
     assert list(lives(part * each, each)) == []
 
 
-#: 600727: two claims of one tenant took turns. The one of lower priority was owed seats, and kept its sibling of higher
-#: priority from those that others had left for it.
-FOUND = (600727,)
+#: What broke once, with the rule that mends it.
+FOUND = {
+    600727: "seats that were left for a claim go to no sibling of lower priority that is owed seats too",
+    20340: "a gang that waits until its tenant gives back its guarantee keeps no cards",
+    5704: "of one gang what it needs is inside a guarantee before what it goes on without",
+    5870: "no borrower evicts a job in whose place another claim would take back at once",
+    9455: "the same",
+    10462: "the same",
+    6754: "nobody is evicted for a claim behind one that collects the same quota",
+    17184: "priority evicts no job that is inside the guarantee of another tenant",
+}
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -123,7 +123,7 @@ class Ahead:
         known, due, found = claim in self._promised, self._was_promised(waiting), False
         inside = inside and not known  # what it was promised stands, wherever its tenant is by then
         if known or due or not self._is_hopeless(waiting):
-            backfill, lacks = self._backfill or self._begin(), self._lacks(waiting)
+            backfill, lacks = self._backfill or self._begin(), self._lacks(waiting, inside=inside)
             due = due or backfill.due(parts, self._depth, lacks, waiting.priority)
             if known or (due and self._may_search(lacks)):
                 self._searches += 1
@@ -307,9 +307,14 @@ class Ahead:
         asked = self._gangs[waiting.gang.id]
         return [(self._work.fit(asked.roles[path].shape), count) for path, count in asked.least.items() if count]
 
-    def _lacks(self, waiting: Waiting) -> str:
-        """Of which node below the pool the quota holds it back; empty where it waits for cards."""
-        return self._work.quotas.lacking(*self._asked(waiting))
+    def _lacks(self, waiting: Waiting, *, inside: bool) -> str:
+        """Of which node below the pool the quota holds it back; empty where it waits for cards.
+
+        One that waits until its tenant's own jobs give back what it is guaranteed waits for that. Else it would keep
+        cards, for nobody knows how long, on which others sit whom an owner may tell to leave today.
+        """
+        lacks = self._work.quotas.lacking(*self._asked(waiting))
+        return lacks or (self._work.quotas.guarantors(waiting.tenant) if inside else "")
 
     def _asked(self, waiting: Waiting) -> tuple[str, Shape, Amount]:
         return waiting.tenant, waiting.shape, self._least(waiting)

@@ -27,6 +27,7 @@ from gpupool.scheduling.promises import Promised, promised_claims
 from gpupool.scheduling.rejections import After, Rejections
 from gpupool.scheduling.sleepers import FEWEST, Asleep, Limits, Sleepers
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
+from gpupool.scheduling.taken_back import Ask
 from gpupool.scheduling.turns import Queue
 from gpupool.scheduling.verdicts import Verdicts
 from gpupool.scheduling.victims import GENTLE, PreemptionRules
@@ -106,6 +107,8 @@ class Run:
         self.snapshot, self.now_ns = snapshot, now_ns
         self.work = Work(snapshot, board)
         self.attempts = 0
+        self._least: dict[str, tuple[Missing, Amount]] = {}
+        """By gang, what it takes at least, and of which missing members that was asked."""
         self._vain: set[Hashable] = set()
         """Sorts of gangs that found no room: nothing comes free while a plan is made."""
         self._late: set[ClassKey] = set()
@@ -128,7 +131,7 @@ class Run:
         for kept in snapshot.kept:  # before reservations choose their cards
             self.work.hold_for(kept)
         self.ahead = Ahead(self.work, self.gangs, now_ns, promised)
-        self.evicting = Evicting(self.work, rules, now_ns, self.ahead.held)
+        self.evicting = Evicting(self.work, rules, now_ns, self.ahead.held, self._asks)
 
     def place_all(self, limit: int) -> list[Placement]:
         """Placements in the order of the queue; a class whose head finds no room is out of this cycle."""
@@ -236,6 +239,12 @@ class Run:
         self._late.add(waiting.key)
         return head
 
+    def _asks(self) -> Iterator[Ask]:
+        """What waits for its start: of members that a running gang can do without nobody makes room for any."""
+        for one in self.snapshot.waiting:
+            if one.heads and (one.gang is None or self.gangs[one.gang.id].needed):
+                yield one.tenant, one.shape, self.least(one)
+
     def would_fit(self, waiting: Waiting) -> bool:
         """Whether the class's next claim, or the gang's minimum, finds its seats; they are not taken."""
         mark, self.work.quotas.firm = self.work.mark(), not waiting.preemptible
@@ -248,10 +257,14 @@ class Run:
 
     def least(self, waiting: Waiting) -> Amount:
         """The least that the class's next claim, or the gang, will hold; of a gang that runs, its next member."""
-        gang = self.gangs[waiting.gang.id] if waiting.gang else None
-        if gang is None:
+        if waiting.gang is None:
             return self.work.least(waiting.shape)
-        return least_amount(self.work, gang) if gang.needed else next_member(self.work, gang)
+        gang = self.gangs[waiting.gang.id]
+        known = self._least.get(waiting.gang.id)
+        if known is None or known[0] is not gang:
+            known = gang, least_amount(self.work, gang) if gang.needed else next_member(self.work, gang)
+            self._least[waiting.gang.id] = known
+        return known[1]
 
     def borrows(self, waiting: Waiting) -> bool:
         """Whether the next claim would go over what its tenant is guaranteed."""

@@ -22,6 +22,7 @@ from gpupool.scheduling.feasible import FITS
 from gpupool.scheduling.gang import Missing, least_amount
 from gpupool.scheduling.preemption import Claimant, Preemption, Preemptor, evictions
 from gpupool.scheduling.snapshot import Bools, ClassKey, Eviction, Running, Start, Waiting
+from gpupool.scheduling.taken_back import Ask, has_quota_beside_collected, kept_inside
 from gpupool.scheduling.victims import (
     HIGHEST,
     SECOND,
@@ -49,14 +50,25 @@ class Evicting:
     """`make_room` for those who found none, in the order of the queue."""
 
     def __init__(
-        self, work: Work, rules: PreemptionRules, now_ns: int, held: Callable[[], Bools | None] = lambda: None
+        self,
+        work: Work,
+        rules: PreemptionRules,
+        now_ns: int,
+        held: Callable[[], Bools | None] = lambda: None,
+        asks: Callable[[], Iterable[Ask]] = tuple,
     ) -> None:
-        """`held` tells which cards are promised to somebody: who sits there leaves for nobody else."""
+        """`held` tells which cards are promised to somebody: who sits there leaves for nobody else.
+
+        `asks` tells what waits, of a gang its minimum.
+        """
         self.evictions: list[Eviction] = []
         self.starts: dict[ClassKey, Start] = {}
         self.rules = rules
         self._work, self._now_ns = work, now_ns
         self._held, self._budgets = held, Budgets(rules)
+        self._asks = asks
+        self._kept: tuple[int, frozenset[str]] | None = None
+        """Jobs in whose place a claim would be inside its guarantee, and after how many changes of the quotas."""
         self._preemptor = Preemptor(work, self._budgets)
         self._victims: list[Victim] | None = None
         self._may_leave: tuple[bytes, list[Victim]] | None = None
@@ -80,11 +92,23 @@ class Evicting:
             return False
         for candidates in self._rounds(waiting, asked):
             worth = comes or self._budgets.could_free(candidates, self._short(waiting, asked))
-            if worth and (found := self._found(claimant, candidates)):
+            if worth and (found := self._found(claimant, candidates)) and self._stands(claimant, found):
                 self._note(claimant, found)
                 return True
         self._vain.add(vain)
         return False
+
+    def _stands(self, claimant: Claimant, found: Preemption) -> bool:
+        """Whether the claimant will have the seats that are left for it.
+
+        A claim before it that collects quota may come sooner once these have left, and takes quota first then. What a
+        tenant is guaranteed no other collects.
+        """
+        waiting, least = claimant.waiting, self._least(claimant.waiting, claimant.asked)
+        quotas, gone = self._work.quotas, [job for one in found.victims for job in one.jobs]
+        if not gone or not quotas.borrows(waiting.tenant, waiting.shape, least):
+            return True
+        return has_quota_beside_collected(quotas, waiting.tenant, waiting.shape, least, gone)
 
     def _make_quota(self, claimant: Claimant, full: frozenset[str]) -> bool:
         """The same for one that finds no room in a quota: what these tenants hold there has to become less."""
@@ -100,10 +124,11 @@ class Evicting:
         others = full - {waiting.tenant}
         over = [one for one in self._overdrawn(waiting, asked) if one.tenant in others] if others else []
         for candidates in (back, below, over):
-            if candidates and (found := self._preemptor.take_back(claimant, candidates)):
+            found = self._preemptor.take_back(claimant, candidates) if candidates else None
+            if found is not None and self._stands(claimant, found):
                 self._note(claimant, found)
                 return True
-        if others and (found := self._own_first(claimant, below)):
+        if others and (found := self._own_first(claimant, below)) and self._stands(claimant, found):
             self._note(claimant, found)
             return True
         (self._vain if back else in_quota).add(vain)
@@ -184,20 +209,29 @@ class Evicting:
     def _below(self, waiting: Waiting, asked: Missing | None) -> Sequence[Victim]:
         """Who may leave for its priority.
 
-        A claim that borrows evicts none that is inside what its tenant is guaranteed: it would be taken back at once.
+        None that is inside what its own tenant is guaranteed, though of lower priority: it would take back at once.
         Where one node guarantees both what they hold, the seats only change hands.
         """
         quotas, running = self._work.quotas, self._work.snapshot.running
-        least, every = self._least(waiting, asked), self._all()
+        every = self._all()
         lower = self._lower.get(waiting.priority)
         if lower is None:
             lower = of_lower_priority(every, waiting.priority, self.rules, self._now_ns)
             self._lower[waiting.priority] = lower
-        if quotas.borrows(waiting.tenant, waiting.shape, least):
+        if lower and quotas.limited:
             borrowed = quotas.borrowed(running)
             beside = {name for name in quotas.tree.leaves if quotas.tree.guaranteed_alike(waiting.tenant, name)}
-            lower = [one for one in lower if one.tenant in beside or all(job.job in borrowed for job in one.jobs)]
+            may = borrowed - self._kept_inside() if borrowed else borrowed
+            lower = [one for one in lower if one.tenant in beside or all(job.job in may for job in one.jobs)]
         return lower
+
+    def _kept_inside(self) -> frozenset[str]:
+        """Whoever evicted one of these would have to give the seats back to another claim at once."""
+        quotas = self._work.quotas
+        if self._kept is None or self._kept[0] != quotas.tree.changes:
+            found = kept_inside(quotas, self._work.snapshot.running, self._asks())
+            self._kept = quotas.tree.changes, found
+        return self._kept[1]
 
     def _back(self, waiting: Waiting, asked: Missing | None) -> list[Victim]:
         """Who runs on quota that the claimant's tenant may take back, in order."""
@@ -220,7 +254,10 @@ class Evicting:
         quotas, running = self._work.quotas, self._work.snapshot.running
         least = self._least(waiting, asked)
         found = quotas.overdrawn(waiting.tenant, waiting.shape, least, running, self._dues, waiting.priority)
-        return [past_start[lot.jobs[0].job] for lot in found if lot.jobs[0].job in past_start]
+        kept = self._kept_inside() if found else frozenset[str]()
+        alike = {lot.tenant for lot in found if quotas.tree.guaranteed_alike(waiting.tenant, lot.tenant)}
+        first = ((lot.jobs[0].job, lot.tenant in alike) for lot in found)
+        return [past_start[name] for name, own in first if name in past_start and (own or name not in kept)]
 
     def _past_start(self) -> list[Victim]:
         """Who may be interrupted at all, and is past its protected start."""

@@ -131,6 +131,10 @@ class Quotas:
         """Whether the claim's turn comes after those of claims inside what their tenants are guaranteed."""
         return all(self.tree.outranked(tenant, way) for way in ways(self.tree, shape, least))
 
+    def guarantors(self, tenant: str) -> str:
+        """Names for people of the nodes that guarantee something to the tenant."""
+        return ", ".join(dict.fromkeys(self.tree.owed(tenant, r).title for r in sorted(self.tree.resources)))
+
     def standing(self, tenant: str) -> Standing:
         """Where the tenant stands in the fair share; lower goes first."""
         known = self._standings.get(tenant)
@@ -170,7 +174,7 @@ class Quotas:
     def promised_use(self, tenant: str, use: Use, window: tuple[int, int]) -> Later | None:
         """The same of so much more from then until then."""
         met = (one for one in self.later if one.met(*window))
-        without = (one for one in met if any(not tree.covers(tenant, use) for tree in self._sides(one.tree)))
+        without = (one for one in met if any(not tree.covers(tenant, use) for tree in self.sides(one.tree)))
         return min(without, key=lambda one: one.start_ns, default=None)
 
     def lacking(self, tenant: str, shape: Shape, least: Amount) -> str:
@@ -199,9 +203,10 @@ class Quotas:
 
     def _asked(self) -> list[Tree]:
         """Everything in which the claim that is asked for has to find room."""
-        return [side for tree in (self.tree, *self.met()) for side in self._sides(tree)]
+        return [side for tree in (self.tree, *self.met()) for side in self.sides(tree)]
 
-    def _sides(self, tree: Tree) -> list[Tree]:
+    def sides(self, tree: Tree) -> list[Tree]:
+        """The tree, and for a claim that may not be preempted that of what may not."""
         return [tree, tree.firm] if self.firm and tree.firm is not None else [tree]
 
     def closed(self, tenant: str) -> Bools | None:
@@ -235,7 +240,7 @@ class Quotas:
 
     def out_of_reach(self, tenant: str, use: Use) -> Exhausted | None:
         """Where there would be no room for so much even if nobody held anything, as the quotas are now."""
-        return next((found for side in self._sides(self._empty) if (found := side.exhausted(tenant, use))), None)
+        return next((found for side in self.sides(self._empty) if (found := side.exhausted(tenant, use))), None)
 
     @cached_property
     def _empty(self) -> Tree:
@@ -246,12 +251,12 @@ class Quotas:
         """What is exhausted now for a claim that would take so much, and where."""
         return _said(
             side.exhausted(tenant, side.ask(shape, amount)) or self._no_model(tenant, shape, side)
-            for side in self._sides(self.tree)
+            for side in self.sides(self.tree)
         )
 
     def no_room(self, tenant: str, use: Use) -> Rejection | None:
         """What is exhausted now for so much more on cards that are known, and where."""
-        return _said(side.exhausted(tenant, use) for side in self._sides(self.tree))
+        return _said(side.exhausted(tenant, use) for side in self.sides(self.tree))
 
     def left(self, tenant: str, resource: Resource) -> int | None:
         """How much more of it the tenant may hold by every quota up to the pool; None is no limit."""
@@ -259,7 +264,7 @@ class Quotas:
 
     def most(self, tenant: str, resource: Resource) -> int | None:
         """How much of it the tenant could hold if nobody held anything; None is no limit."""
-        return smallest(side.room(tenant, resource) for side in self._sides(self._empty))
+        return smallest(side.room(tenant, resource) for side in self.sides(self._empty))
 
     def models_out(self, tenant: str, shape: Shape) -> str:
         """Which model the tenant may hold no more of, though the claim would take it."""

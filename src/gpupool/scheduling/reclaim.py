@@ -11,7 +11,7 @@ takes that on. What may not be preempted runs to its end: a command that was not
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpupool.model.quota import GPU, MEMORY, Resource
@@ -21,6 +21,9 @@ from gpupool.scheduling.quota_node import Node, Use
 from gpupool.scheduling.quota_tree import Tree
 from gpupool.scheduling.snapshot import Cards, Running
 from gpupool.scheduling.units import units
+
+Parts = list[tuple[Node, Resource, int]]
+"""What something takes of each resource, and who guarantees that."""
 
 
 @dataclass(frozen=True)
@@ -122,22 +125,45 @@ def _sum(uses: Iterable[Use]) -> Use:
 def borrowed(tree: Tree, running: Iterable[Running], cards: Cards) -> Mapping[str, list[Lot]]:
     """By tenant, the lots that are not inside what is guaranteed, each of which is inside if it still fits.
 
-    Those that may not be preempted come first, then higher priorities, of equals the oldest: a tenant gives back what
-    it needs least. One that is partly inside a tenant's own nominal part uses that up: others give back before it.
+    Those that may not be preempted come first, then higher priorities, then what gangs need before what they go on
+    without, of equals the oldest: a tenant gives back what it needs least. One that is partly inside a tenant's own
+    nominal part uses that up: others give back before it.
     """
+    return divided(tree, running, cards)[0]
+
+
+def divided(tree: Tree, running: Iterable[Running], cards: Cards) -> tuple[Mapping[str, list[Lot]], list[Lot]]:
+    """The same, and which of those lots hold the rest of a guarantee, of which nothing else is inside."""
     inside: dict[tuple[int, Resource], int] = defaultdict(int)
+    used_up: dict[tuple[int, Resource], int] = defaultdict(int)
     beyond: dict[str, list[Lot]] = defaultdict(list)
+    parts_of = list[tuple[Lot, Parts]]()
     gangs = set[str]()
-    for lot in sorted(lots(running, tree, cards), key=lambda lot: (lot.preemptible, -lot.priority, lot.age)):
+    for lot in sorted(lots(running, tree, cards), key=_keeping):
         parts = [(tree.owed(lot.tenant, r), r, amount) for r, amount in lot.use.items() if r in tree.resources]
         fits = all(inside[(id(node), r)] + amount <= max(0, tree.cap(node, r)) for node, r, amount in parts if amount)
         kept = fits and lot.core not in gangs
         if not kept:
             beyond[lot.tenant].append(lot)
+            parts_of.append((lot, parts))
             gangs |= {job.gang for job in lot.jobs if job.gang and not lot.core}
         for node, r, amount in parts:
             inside[(id(node), r)] += amount if kept or node.tenant else 0
-    return beyond
+            used_up[(id(node), r)] += amount if kept else 0
+    return beyond, list(_partly(tree, parts_of, used_up))
+
+
+def _partly(tree: Tree, beyond: Iterable[tuple[Lot, Parts]], used_up: dict[tuple[int, Resource], int]) -> Iterator[Lot]:
+    for lot, parts in beyond:
+        if all(used_up[(id(node), r)] < tree.cap(node, r) for node, r, amount in parts if amount):
+            yield lot
+            for node, r, amount in parts:
+                used_up[(id(node), r)] += amount
+
+
+def _keeping(lot: Lot) -> tuple[bool, int, bool, tuple[int, str]]:
+    """The one to keep first comes first; a gang's members that it goes on without come after what it needs."""
+    return lot.preemptible, -lot.priority, bool(lot.core), lot.age
 
 
 def _order(found: list[Lot]) -> list[Lot]:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from gpupool.scheduling.reclaim import reclaimable
 from tests.support.quota_builders import cohort, gpus, member, runs, tree
 from tests.support.scheduling_builders import cards
@@ -78,3 +80,10 @@ def test_what_may_not_be_preempted_is_inside_first_and_is_never_taken() -> None:
     running = [*(runs(f"g{n}", "guest", n, started=n) for n in range(4)), *fixed]
     assert taken(found, "nlp", 4, running) == [["g3"], ["g2"], ["g1"], ["g0"]]
     assert taken(found, "nlp", 4, [runs(f"f{n}", "guest", n, preemptible=False) for n in range(8)]) == []
+
+
+def test_a_gang_keeps_what_it_needs_before_what_it_goes_on_without_whatever_their_names() -> None:
+    found = tree("1x8xH200", nlp=member(gpu=4), guest=member(gpu=2, holds=3))
+    members = [runs(name, "guest", row, gang="g") for row, name in enumerate("bca")]
+    running = [replace(job, role="worker", least=2) for job in members]
+    assert taken(found, "nlp", 4, running) == [["a"]]
