@@ -20,18 +20,17 @@ from gpupool import __version__
 from gpupool.base.errors import GpupoolError, NotFound, PoolLost, PoolNotRunning
 from gpupool.base.room import write_problem
 from gpupool.cli.absent_pool import ANSWER_SECONDS, no_pool, stuck
-from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
+from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check, checks_table
 from gpupool.cli.context import Context
 from gpupool.cli.host_process import facts as machine_facts
 from gpupool.cli.interrupt import interrupted_by_sigterm
-from gpupool.cli.output import Column, many, paint, print_data, table
+from gpupool.cli.output import many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 
 if TYPE_CHECKING:
     from gpupool.verification.bench import Bench
     from gpupool.verification.findings import Finding
 
-_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 LOW_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 64 << 20
 OTHER_SHARERS = {
@@ -72,24 +71,8 @@ def run(options: argparse.Namespace, context: Context) -> int:
     if options.output != "table":
         print_data(answer, options.output)
     else:
-        sys.stdout.write(text(checks, color=context.color) + "\n")
+        sys.stdout.write(checks_table(checks, color=context.color) + "\n")
     return 1 if any(check["state"] == FAIL for check in checks) else 0
-
-
-def text(checks: list[Check], *, color: bool = False) -> str:
-    """The table of checks, what to type below those that need it, and the verdict."""
-    columns = (
-        Column("CHECK", lambda row: row["name"]),
-        Column("STATE", lambda row: row["state"], color=lambda row: _COLORS[row["state"]]),
-        Column("FOUND", lambda row: row["text"]),
-    )
-    lines = [table(checks, columns, color=color)]
-    following = [f"  {row['name']}: {row['next']}" for row in checks if row["next"]]
-    if following:
-        lines += ["", "next:", *following]
-    wrong = sum(1 for row in checks if row["state"] == FAIL)
-    verdict = f"{wrong} of {len(checks)} checks failed" if wrong else "nothing is wrong"
-    return "\n".join([*lines, "", paint(verdict, ("red" if wrong else "green") if color else None)])
 
 
 def _server(context: Context) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Check]]:

@@ -292,7 +292,7 @@ def test_the_doctor_says_how_well_a_share_is_held_and_what_is_missing() -> None:
 
 def test_the_doctors_table_ends_with_a_verdict() -> None:
     checks = [check_rows.check("python", "ok", "3.11"), doctor.check("supervisor", "fail", "missing", "reinstall")]
-    assert doctor.text(checks).splitlines() == [
+    assert check_rows.checks_table(checks).splitlines() == [
         "CHECK       STATE  FOUND",
         "python      ok     3.11",
         "supervisor  fail   missing",

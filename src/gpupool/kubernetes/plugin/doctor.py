@@ -12,8 +12,7 @@ from typing import Any
 from gpupool import __version__
 from gpupool.base import quantities
 from gpupool.base.errors import PastAdmission
-from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
-from gpupool.cli.doctor import text
+from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check, checks_table
 from gpupool.cli.output import many, print_data
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
 from gpupool.kubernetes import install, members, names, restoring
@@ -47,7 +46,7 @@ def register(parser: Parser) -> None:
 async def run(options: argparse.Namespace, context: Context) -> int:
     checks = [found async for found in _checks(context)]
     if options.output == "table":
-        sys.stdout.write(text(checks, color=context.color) + "\n")
+        sys.stdout.write(checks_table(checks, color=context.color) + "\n")
     else:
         print_data({"version": __version__, "checks": checks}, options.output)
     return 1 if any(one["state"] == FAIL for one in checks) else 0
