@@ -55,6 +55,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("simulate", "try placement policies on a trace, with no pool and no card"),
             ("defrag", "which jobs to move so that whole nodes come free"),
             ("rebalance", "which shares to move so that cards are loaded more alike"),
+            ("replay", "what the scheduler would decide today on the pool's own log"),
             ("whatif", "what the queue would come to with other nodes, policy or quotas"),
         ),
     ),

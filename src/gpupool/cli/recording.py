@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from gpupool.simulation.parallel import Tell
     from gpupool.simulation.study import Case, Life, Question
 
+    Hear = Callable[[Case, Rows], None]
+
 EXIT_FAULTS = 1
 
 
-def recorded(question: Question, told: Tell, record: str | None, page: str | None) -> list[Life]:
+def recorded(
+    question: Question, told: Tell, record: str | None, page: str | None, hear: Hear | None = None
+) -> list[Life]:
     """The lives of the question, written down: their decisions with the raw lists, and the picture of one.
 
+    `hear` is told the decisions of each life as it ends.
     Raises BadOption, BadTrace, StateUnusable, Unavailable.
     """
     from gpupool.simulation.decisions import COLUMNS
@@ -36,15 +41,15 @@ def recorded(question: Question, told: Tell, record: str | None, page: str | Non
         hint = "--seeds 1; a trace in a file is the same for every seed"
         raise BadOption("--record of a made-up trace is of one seed: each has its own claims", hint=hint)
     if record is None:
-        return _lived(question, told, lambda _rows: None, page)
+        return _lived(question, told, lambda _rows: None, page, hear)
     with recording(record, COLUMNS) as file:
-        found = _lived(question, told, file.write, page)
+        found = _lived(question, told, file.write, page, hear)
         _write_lists(question, Path(record))
     say(f"written: {record}, {', '.join(map(str, _lists(record)))}")
     return found
 
 
-def _lived(question: Question, told: Tell, write: Any, page: str | None) -> list[Life]:
+def _lived(question: Question, told: Tell, write: Any, page: str | None, hear: Hear | None) -> list[Life]:
     from gpupool.simulation.decisions import recorded_life
     from gpupool.simulation.parallel import InOrder, run_all
     from gpupool.simulation.study import cases_of
@@ -56,6 +61,8 @@ def _lived(question: Question, told: Tell, write: Any, page: str | None) -> list
         case, life, rows = one
         if page:
             _draw(page, question, case, life, rows)
+        if hear is not None:
+            hear(case, rows)
         in_order.put((case.policy, case.seed), rows.copy())
         rows.clear()  # they are many, and results stay until all is done
 

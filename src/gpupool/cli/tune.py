@@ -13,21 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupool.base.errors import BadOption, BadTrace, NotAllowed
+from gpupool.base.errors import BadOption, BadTrace
 from gpupool.base.units import format_duration, parse_duration
 from gpupool.cli.context import Context
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, many, print_data, table
+from gpupool.cli.pool_log import pages_of, policy_of
 from gpupool.cli.simulate import progress
 from gpupool.cli.whatif import parse_quota
-from gpupool.model.tenant import Permission
 
 if TYPE_CHECKING:
     from gpupool.simulation.bootstrap import Interval
     from gpupool.simulation.history import History
     from gpupool.simulation.tune import Advice, Effect
 
-PAGE = 1000
 NICE = 10
 MOST_BYTES = 4 << 30
 """Of each process: what it may hold, so that a long history takes no memory from jobs."""
@@ -104,18 +103,10 @@ def _history(options: argparse.Namespace, context: Context) -> tuple[History, st
         history = History(0)
         history.take(_of_file(options.log))
         return history, options.log, DEFAULT_POLICY
-    pool = context.api.request("GET", "pool")
-    caller = context.api.request("GET", "whoami")
-    if Permission.MANAGE_POOL not in caller["permissions"]:
-        raise NotAllowed(
-            "only an admin sees the jobs of all tenants, and one tenant's do not tell why they waited",
-            hint="ask an admin of the pool",
-        )
-    after = 0
-    while page := context.api.request("GET", "events", query={"after": after, "limit": PAGE}):
+    policy = policy_of(context)
+    for page in pages_of(context):
         history.take(page)
-        after = page[-1]["seq"]
-    return history, "the pool's log", pool["policy"]
+    return history, "the pool's log", policy
 
 
 def _of_file(path: str) -> Iterator[dict[str, Any]]:

@@ -26,13 +26,39 @@ def looks_like(text: str) -> bool:
     return text.lstrip()[:1] == "{"
 
 
+@dataclass(frozen=True)
+class Start:
+    """When and where a job started; `cards` are places on the node, as in the trace's nodes."""
+
+    at_ns: int
+    node: str
+    cards: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The trace, the instant at which it begins, and the first start of each job as the pool decided it.
+
+    Jobs have the names that a replay gives them.
+    """
+
+    trace: Trace
+    begin_ns: int
+    starts: Mapping[str, Start]
+
+
 def read_events(name: str, text: str) -> Trace:
     """The trace of a log. Raises BadTrace, which names the line."""
+    return read_log(name, text).trace
+
+
+def read_log(name: str, text: str) -> Log:
+    """The trace of a log with what the pool decided. Raises BadTrace, which names the line."""
     reader = _Reader(name)
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             reader.take(_event(name, number, line), number)
-    return reader.trace()
+    return Log(reader.trace(), reader.begin_ns or 0, reader.first_starts())
 
 
 def _event(name: str, number: int, line: str) -> dict[str, Any]:
@@ -110,7 +136,12 @@ class _Reader:
     arrays: dict[tuple[str, str], _Array] = field(default_factory=dict)
     used: set[tuple[str, str]] = field(default_factory=set)
     """Names of drafts, with their tenants."""
+    jobs: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By tenant and name in the log, the name in a replay."""
+    starts: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
     cards: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
+    devices: dict[str, str] = field(default_factory=dict)
+    """By device id, `node:index`."""
     quotas: dict[str, Quota] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
 
@@ -142,7 +173,8 @@ class _Reader:
         elif count > 1 or "array" in data:
             self.arrays[(tenant, name)] = _Array(data, at, count)
         else:
-            self.live[(tenant, name)] = self._draft(data, tenant, at, name, 1, data["shape"])
+            self.live[(tenant, name)] = draft = self._draft(data, tenant, at, name, 1, data["shape"])
+            self.jobs[(tenant, name)] = draft.name
 
     def _gang(self, data: Mapping[str, Any], tenant: str, at: int, count: int) -> None:
         """A draft for each role, with the names under which its members are told of."""
@@ -152,7 +184,10 @@ class _Reader:
             members = int(role["count"])
             name = data["name"] if len(roles) == 1 else f"{data['name']}:{number}"
             draft = self._draft(data, tenant, at, name, members, role["shape"])
-            self.live.update({(tenant, f"{data['name']}.{first + n}"): draft for n in range(members)})
+            for n in range(members):
+                member = tenant, f"{data['name']}.{first + n}"
+                self.live[member] = draft
+                self.jobs[member] = draft.name if members == 1 else f"{draft.name}.{n}"
             first += members
 
     def _draft(
@@ -184,6 +219,8 @@ class _Reader:
         draft = self._of(event) or self._member(event)
         if draft is not None:
             draft.placed_ns, draft.run_ns = at, None
+            job = event.get("tenant") or DEFAULT_TENANT, str(event["data"]["name"])
+            self.starts.setdefault(self.jobs[job], (at, event["data"]))
 
     def requeued(self, event: Mapping[str, Any], at: int) -> None:
         draft = self._of(event)
@@ -204,6 +241,7 @@ class _Reader:
         tenant, name = event.get("tenant") or DEFAULT_TENANT, str(event["data"]["name"])
         draft = self._draft(array.data, tenant, array.at_ns, name, 1, array.data["shape"])
         array.members[index] = draft
+        self.jobs[tenant, name] = draft.name
         return draft
 
     def _in_array(self, event: Mapping[str, Any]) -> tuple[_Array, str] | None:
@@ -223,11 +261,23 @@ class _Reader:
         data = event["data"]
         if not data.get("returned"):
             self.cards.setdefault(node, {})[int(index)] = (str(data["model"]), int(data["memory_bytes"]))
+            self.devices[str(data.get("uuid") or event["subject"])] = event["subject"]
 
     def quota(self, event: Mapping[str, Any], at: int) -> None:
         data = event["data"].get("quota", event["data"])
         self.quotas[event["subject"]] = Quota(**{name: data[name] for name in _QUOTA if name in data})
         self.weights[event["subject"]] = int(data.get("weight") or 1)
+
+    def first_starts(self) -> dict[str, Start]:
+        """Of each job; cards of which the log does not tell are left out."""
+        return {job: self._start(at, data) for job, (at, data) in self.starts.items()}
+
+    def _start(self, at_ns: int, data: Mapping[str, Any]) -> Start:
+        node = str(data.get("node") or "")
+        places = {index: place for place, index in enumerate(sorted(self.cards.get(node, {})))}
+        named = [self.devices.get(str(card), str(card)).rpartition(":") for card in data.get("cards") or ()]
+        known = [places[int(index)] for _, _, index in named if index.isdigit() and int(index) in places]
+        return Start(at_ns, node, tuple(sorted(known)))
 
     def trace(self) -> Trace:
         nodes = tuple(

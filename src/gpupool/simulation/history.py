@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpupool.base.errors import HistoryTooShort
-from gpupool.simulation.eventlog import read_events
+from gpupool.simulation.eventlog import Log, read_log
 from gpupool.simulation.trace import DEFAULT_TENANT, Trace
 
 MOST_EVENTS = 1_000_000
@@ -48,7 +48,11 @@ class History:
         """Raises HistoryTooShort where no job was placed; BadTrace."""
         if not self._placed:
             raise HistoryTooShort(f"{name} tells of no job that was placed", hint="further back: --history 90d")
-        return read_events(name, "\n".join(self._lines))
+        return self.log(name).trace
+
+    def log(self, name: str) -> Log:
+        """The same with what the pool decided. Raises BadTrace."""
+        return read_log(name, "\n".join(self._lines))
 
     def _note(self, kind: str, event: Mapping[str, Any]) -> None:
         data = event["data"]

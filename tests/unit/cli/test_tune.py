@@ -94,7 +94,7 @@ def test_the_pools_own_log_is_read_to_its_end_and_its_policy_is_the_base(
     pool = Pages([Permission.MANAGE_POOL], events)
     monkeypatch.setattr("gpupool.cli.context.Context.api", pool)
     monkeypatch.setattr("time.time_ns", lambda: 1000 * HOUR + 5 * 24 * HOUR)
-    monkeypatch.setattr(tune, "PAGE", 100)
+    monkeypatch.setattr("gpupool.cli.pool_log.PAGE", 100)
     assert main(["whatif", "--tune", "--policy", "default", "-o", "json", "--history", "4d"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert pool.asked.count("events") == len(events) // 100 + 2
