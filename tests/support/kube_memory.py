@@ -50,13 +50,14 @@ class MemoryApi(KubeApi):
         if method == "GET":
             return copy.deepcopy(self.objects[path])
         self.writes.append((asyncio.get_running_loop().time(), method, path))
-        path = path.removesuffix("/status")
+        of_status, path = path.endswith("/status"), path.removesuffix("/status")
         if path not in self.objects:
             return {"metadata": {}}
         made = copy.deepcopy(self.objects[path])
         if isinstance(body, list):
             _apply(made, body)
-            made["metadata"]["generation"] += 1
+            if not of_status:
+                made["metadata"]["generation"] += 1
         else:
             _merge(made, body)
         answer = self.put(path, made)

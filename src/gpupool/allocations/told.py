@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.tables import estimates, promises
 from gpupool.metering.tables import add_rows, start_tallies
-from gpupool.scheduling.foretold import FADES, PROMISE, Ended, Foretold, Tally, Told
+from gpupool.scheduling.foretold import PROMISE, Ended, Foretold, Tally, Told
 from gpupool.scheduling.snapshot import LEEWAY_NS, Plan, Start
 from gpupool.store.database import Write
 
@@ -43,7 +43,7 @@ class ToldStarts:
     def load(self, connection: sa.Connection, waits: Callable[[str], bool]) -> list[Start]:
         """Begin with what was written; the promises of claims that still wait."""
         counted = connection.execute(sa.select(start_tallies)).all()
-        self.book = Foretold({row.sort: _tally(row.kept, row.missed) for row in counted}, LEEWAY_NS)
+        self.book = Foretold({row.sort: Tally.of(row.kept, row.missed) for row in counted}, LEEWAY_NS)
         rows = connection.execute(sa.select(promises).order_by(promises.c.claim)).all()
         standing = [row for row in rows if waits(row.claim)]
         self._new, self._ended, self._rows = {}, [], {row.claim for row in rows}
@@ -108,12 +108,6 @@ class ToldStarts:
             self.book.started(claim, now_ns)
         self._ended, self._rows, self._new = self._ended[ended:], rows, {}
         self._written, self._estimates = written, {}
-
-
-def _tally(kept: int, missed: int) -> Tally:
-    """With as much of the past as counts."""
-    part = min(1.0, FADES / max(1, kept + missed))
-    return Tally(kept, missed, round(kept * part), round(missed * part))
 
 
 def _start(kept: Mapping[str, Any]) -> Start:

@@ -44,6 +44,7 @@ from gpupool.kubernetes.settings_status import SettingsStatus
 from gpupool.kubernetes.stuck import Stuck
 from gpupool.kubernetes.tenant_status import TenantStatus
 from gpupool.kubernetes.tenants import TENANTS, Tenants
+from gpupool.kubernetes.told_starts import ToldStarts
 from gpupool.kubernetes.wait_parts import WaitParts
 from gpupool.kubernetes.waiting import Reasons
 from gpupool.kubernetes.watch import Away, keep
@@ -130,6 +131,7 @@ class Controller:
         self._orphans = Orphans(api, self.pool, self.events, metered=journal is not None, wake=self._wake.set)
         self._lookups, self._again = Lookups(api, self.pool, self._wake.set), False
         self._lists = {name: asyncio.Event() for name in LISTS}
+        self.told = ToldStarts(self.pool)
         self._settings_status = SettingsStatus(api, self.settings, self.pool, self._lists["settings"], now_ns)
 
     async def run(self) -> None:
@@ -339,9 +341,16 @@ class Controller:
         snapshot = self.pool.snapshot(now_ns, without=self._crowded)
         if not self.settings.in_use.placing:
             return Plan(snapshot.generation, (), {one.key: STOPPED for one in snapshot.waiting})
+        if not self.told.loaded:
+            known = self.settings.known or {}
+            self.pool.promised = self.told.load((known.get("status") or {}).get("starts") or {}, snapshot)
+            snapshot = replace(snapshot, promised=self.pool.promised)
+        self.told.settle(now_ns)
         plan = self._cycles.plan(snapshot, now_ns, HEADS, self.settings.in_use.preemption)
         self._settings_status.note_fault(self._cycles.fault)
-        self.pool.promised = {key: start for key, start in plan.starts.items() if start.reserved}
+        self.pool.keep_promises(plan)
+        self.told.note(plan, now_ns)
+        self._settings_status.note_starts(self.told.to_json())
         self.counts.cycles += 1
         together = fitting.kept(plan.placements, self.pool)
         self._again = len(together) < len(plan.placements)

@@ -27,7 +27,8 @@ from gpupool.kubernetes.shares import Shares
 from gpupool.kubernetes.tenants import TenantTree
 from gpupool.kubernetes.turned import Turned
 from gpupool.model.reservation import Reservation
-from gpupool.scheduling.snapshot import ClassKey, Snapshot, Start
+from gpupool.scheduling.promises import on_cards
+from gpupool.scheduling.snapshot import Cards, ClassKey, Plan, Snapshot, Start
 
 
 class Pool:
@@ -45,6 +46,8 @@ class Pool:
         self._judged, self._around, self._outdated = 0, False, False
         self.reservations: tuple[Reservation, ...] = ()
         self.promised: Mapping[ClassKey, Start] = {}
+        self._cards: tuple[str, ...] | None = None
+        """The list of cards in which the starts name theirs by place."""
         self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
         self.seated, self.unbound = set[str](), set[str]()
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
@@ -262,6 +265,20 @@ class Pool:
         """The node as the last snapshot had it."""
         return self._columns.site(name)
 
+    def keep_promises(self, plan: Plan) -> None:
+        """It is the last one from now on. A promise stands until its claim sits: what is planned may not be written."""
+        placed = {placement.gang or placement.job for placement in plan.placements}
+        stands = {key: start for key, start in self.promised.items() if start.firm and start.claim in placed}
+        self.promised = {**stands, **{key: start for key, start in plan.starts.items() if start.reserved}}
+
+    def _promised_on(self, cards: Cards) -> Mapping[ClassKey, Start]:
+        """Promises name their cards, so they outlive the list."""
+        if cards.uuids != self._cards:
+            there = {key: on_cards(start, cards) for key, start in self.promised.items() if start.firm}
+            self.promised = {key: start for key, start in there.items() if start is not None}
+            self._cards = cards.uuids
+        return self.promised
+
     def refresh(self) -> None:
         """Bring `sites` up to what was noted."""
         self._judge()
@@ -283,7 +300,7 @@ class Pool:
             self._columns.running.all(),
             self.reservations,
             expected=self._learning.expected(len(copied.uuids)),
-            promised=self.promised,
+            promised=self._promised_on(copied),
             cohorts=self.shares.tree.cohorts,
             owed=self._leaving.owed(),
         )

@@ -30,6 +30,8 @@ from gpupool.scheduling.policies import POLICIES
 _ALONE = "gpupool's controller alone writes it"
 MOST_ENTRIES = 1024
 MOST_CARDS = 128
+MOST_WORDS = 512
+"""Of starts that nothing came of yet, so many are kept for the next leader: those that are due first."""
 MOST_ENDED = 2 * MOST_ENTRIES
 """More than are kept there (stretches.MOST_ENDED), by those of one write and of a journal that is refused."""
 
@@ -168,6 +170,7 @@ def pool_settings() -> Schema:
             "observedGeneration": whole(),
             "inUse": record(parts),
             "admits": _admits(),
+            "starts": _starts(),
             "conditions": listed(condition(), 8, keys=("type",)),
         }
     )
@@ -183,6 +186,15 @@ def pool_settings() -> Schema:
         "message": f"{BadOption.code}: there is one PoolSettings, and it is called {settings.NAME}",
     }
     return definition("PoolSettings", "poolsettings", (), record(parts), status, columns, (only,))
+
+
+def _starts() -> Schema:
+    """What was told of starts: totals for people, and what the next leader goes on from."""
+    numbers = ("promisesKept", "promisesBroken", "estimatesTrue", "estimatesFalse")
+    memory = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    word = opaque(record(dict.fromkeys(("claim", "at", "sort", "chance", "kept"), memory)))
+    found = {**{name: whole() for name in numbers}, "sorts": memory, "tenths": memory}
+    return record({**found, "open": listed(word, MOST_WORDS)})
 
 
 # --- parts of ours ----------------------------------------------------------------------------

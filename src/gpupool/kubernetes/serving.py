@@ -19,6 +19,7 @@ from gpupool.kubernetes.controller import Controller
 from gpupool.kubernetes.counts import Counts
 from gpupool.kubernetes.leader import Leader
 from gpupool.kubernetes.task_health import TaskMetrics, well
+from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Foretold
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,34 @@ class Health(Collector):
         for part, seconds in controller.wait_parts.seconds.items():
             waits.add_metric([part], seconds)
         yield waits
+        yield from starts(controller.told.book)
         waiting = GaugeMetricFamily("gpupool_controller_waiting_pods", "managed pods without cards")
         waiting.add_metric([], len(controller.pool.queue))
         yield waiting
+
+
+def starts(book: Foretold) -> Iterable[Metric]:
+    """What came of the starts that pods were told; the names are those of a pool on one machine."""
+    kept, broken = book.total(PROMISE)
+    promised = CounterMetricFamily(
+        "gpupool_starts_promised", "promised starts of claims, by what came of them", labels=["outcome"]
+    )
+    promised.add_metric(["kept"], kept)
+    promised.add_metric(["broken"], broken)
+    yield promised
+    true, false = book.total(ESTIMATE)
+    estimated = CounterMetricFamily(
+        "gpupool_starts_estimated", "starts told as estimates, by whether these came true", labels=["outcome"]
+    )
+    estimated.add_metric(["true"], true)
+    estimated.add_metric(["false"], false)
+    yield estimated
+    chances = CounterMetricFamily(
+        "gpupool_starts_chance",
+        "estimates told with a chance, by that chance (70: 70 to 79 of 100) and by whether they came true",
+        labels=["chance", "outcome"],
+    )
+    for tenth in range(10):
+        chances.add_metric([str(10 * tenth), "true"], book.tenths[tenth, True])
+        chances.add_metric([str(10 * tenth), "false"], book.tenths[tenth, False])
+    yield chances

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpupool.base.errors import ApiRefused, GpupoolError
@@ -19,9 +19,12 @@ from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.settings import NAME, SETTINGS, PoolSettings
 from gpupool.kubernetes.tenant_status import condition, dated
+from gpupool.scheduling.foretold import PROMISE
 from gpupool.scheduling.guarded import PolicyFault
 
 SIZE_SECONDS = 2.0
+STARTS_SECONDS = 5.0
+"""Starts that were told change with every other plan; a new or broken promise is written at once."""
 POLICY_WORKS = "PolicyWorks"
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,9 @@ class SettingsStatus:
         self._admits: dict[str, Any] = {}
         self._stale, self._again = True, 0.0
         self._fault: PolicyFault | None = None
+        self._starts: Mapping[str, Any] | None = None
+        """What was told of starts; None before the first plan: then what the leader before wrote stands."""
+        self._look: asyncio.TimerHandle | None = None
         self.wake = asyncio.Event()
         """The object was heard of."""
 
@@ -56,6 +62,16 @@ class SettingsStatus:
             self._fault = fault
             self.wake.set()
 
+    def note_starts(self, starts: Mapping[str, Any]) -> None:
+        """After a plan; the same object where nothing has changed."""
+        before, self._starts = self._starts, starts
+        if starts is before:
+            return
+        if _promised(starts) != _promised(before or {}):
+            self.wake.set()
+        elif self._look is None:
+            self._look = asyncio.get_running_loop().call_later(STARTS_SECONDS, self.wake.set)
+
     async def run(self) -> None:
         """Writes what is due; until it is cancelled."""
         pause = Pause()
@@ -64,6 +80,9 @@ class SettingsStatus:
         while True:
             await self.wake.wait()
             self.wake.clear()
+            if self._look is not None:
+                self._look.cancel()
+                self._look = None
             try:
                 with busy():
                     await self._write()
@@ -87,7 +106,9 @@ class SettingsStatus:
     def _wanted(self) -> dict[str, Any]:
         known = self._settings.known or {}
         before = known.get("status") or {}
+        starts = before.get("starts") if self._starts is None else self._starts
         return {
+            **({} if starts is None else {"starts": starts}),
             "observedGeneration": known["metadata"].get("generation", 0),
             "inUse": self._settings.in_use.to_json(),
             "admits": self._admitted(),
@@ -106,6 +127,12 @@ class SettingsStatus:
             self._stale, self._again = False, loop.time() + SIZE_SECONDS
             self._admits = admits(self._pool.ledgers.values(), self._pool.shares.tree)
         return self._admits
+
+
+def _promised(starts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of it is promises."""
+    open_ = [word for word in starts.get("open") or () if word["sort"] == PROMISE]
+    return starts.get("promisesKept", 0), starts.get("promisesBroken", 0), open_
 
 
 def empty() -> dict[str, Any]:

@@ -11,6 +11,7 @@ Pure: hosts keep one of these beside the plans, and write down what it counts.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -63,6 +64,12 @@ class Tally:
     recent_kept: int = 0
     recent_missed: int = 0
 
+    @classmethod
+    def of(cls, kept: int, missed: int) -> Tally:
+        """Of totals that were written down: with as much of the past as counts."""
+        part = min(1.0, FADES / max(1, kept + missed))
+        return cls(kept, missed, round(kept * part), round(missed * part))
+
     def add(self, *, kept: bool) -> None:
         self.kept += kept
         self.missed += not kept
@@ -76,8 +83,15 @@ class Tally:
 class Foretold:
     """`leeway_ns`: how much later than told still counts as kept, where ends take a while to be heard of."""
 
-    def __init__(self, tallies: Mapping[str, Tally] | None = None, leeway_ns: int = 0) -> None:
+    def __init__(
+        self,
+        tallies: Mapping[str, Tally] | None = None,
+        leeway_ns: int = 0,
+        tenths: Mapping[tuple[int, bool], int] | None = None,
+    ) -> None:
         self.tallies = dict(tallies or {})
+        self.tenths = Counter(tenths or {})
+        """Estimates that were told with a chance, by its tenth (7: 70 to 79 of 100) and whether they came true."""
         self._leeway = leeway_ns
         self._open: dict[str, dict[str, Told]] = {}
         self._due: list[tuple[int, str, str]] = []
@@ -116,16 +130,23 @@ class Foretold:
         for one in told:
             self._note(one)
 
+    def forget(self, claim: str) -> None:
+        """The claim ended without a start: nothing comes of what it was told."""
+        self._open.pop(claim, None)
+
     # --- answers --------------------------------------------------------------------------
 
     def chance_pct(self, key: ClassKey, start: Start, now_ns: int) -> int | None:
         """How likely such an estimate comes true; None where too little is known, and for promises."""
         return self._chance(sort_of(key, start, now_ns))
 
-    @property
-    def open_claims(self) -> int:
-        """How many claims were told something that nothing came of yet."""
-        return len(self._open)
+    def claims(self) -> list[str]:
+        """Those that were told something that nothing came of yet."""
+        return list(self._open)
+
+    def open_words(self) -> list[Told]:
+        """What nothing came of yet."""
+        return [told for words in self._open.values() for told in words.values()]
 
     def stands(self, claim: str) -> bool:
         """Whether the claim was promised a start that has not come yet."""
@@ -175,6 +196,8 @@ class Foretold:
 
     def _count(self, one: Ended) -> None:
         self.tallies.setdefault(one.told.sort, Tally()).add(kept=one.kept)
+        if one.told.chance_pct is not None:
+            self.tenths[tenth_of(one.told.chance_pct), one.kept] += 1
 
 
 def sort_of(key: ClassKey, start: Start, now_ns: int) -> str:
@@ -194,6 +217,11 @@ def _percent(tallies: Iterable[Tally]) -> int | None:
     return round(100 * kept / (kept + missed)) if kept + missed >= ENOUGH else None
 
 
+def tenth_of(chance_pct: int) -> int:
+    """0 to 9; what is sure counts with what is nearly so."""
+    return min(chance_pct, 99) // 10
+
+
 def off_pct(ended: Iterable[Ended]) -> float | None:
     """How far the chances that were told are from what came true: the mean over tenths of the chances, by their sizes.
 
@@ -202,7 +230,7 @@ def off_pct(ended: Iterable[Ended]) -> float | None:
     tenths: dict[int, list[tuple[int, bool]]] = {}
     for told, kept in ended:
         if told.chance_pct is not None:
-            tenths.setdefault(min(told.chance_pct, 99) // 10, []).append((told.chance_pct, kept))
+            tenths.setdefault(tenth_of(told.chance_pct), []).append((told.chance_pct, kept))
     number = sum(map(len, tenths.values()))
     if not number:
         return None
