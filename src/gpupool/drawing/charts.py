@@ -33,7 +33,10 @@ class Series:
 
 
 def lines(title: str, at: Sequence[Sequence[float]], series: Sequence[Series], across: str, top: float = 0) -> str:
-    """Each series over its own `at` (same length), the axis from the first to the last of all; `across` is its unit."""
+    """Each series over its own `at` (same length), the axis from the first to the last of all; `across` is its unit.
+
+    One series that is named as the plot has no legend.
+    """
     known = [point for points in at for point in points]
     if not known or not series:
         return ""
@@ -45,7 +48,8 @@ def lines(title: str, at: Sequence[Sequence[float]], series: Sequence[Series], a
         for piece in _pieces(points, one.values):
             drawn = [(LEFT + (x - begin) * scale, height_of(min(y, highest), highest)) for x, y in piece]
             parts.append(path(drawn, COLORS[number % len(COLORS)]))
-    return picture([*parts, *_legend([one.name for one in series])], title, _with_legend(len(series)))
+    names = [] if [one.name for one in series] == [title] else [one.name for one in series]
+    return picture([*parts, *_legend(names)], title, _with_legend(len(names)))
 
 
 def bars(title: str, groups: Sequence[str], series: Sequence[Series], unit: str = "") -> str:
@@ -85,21 +89,26 @@ def _levels(top: float) -> list[tuple[float, str]]:
 
 
 def _axis(begin: float, end: float, scale: float, across: str) -> Iterator[str]:
-    step = _round_up((end - begin) / 8) if end > begin else 1.0
-    at = math.ceil(begin / step) * step
-    while at <= end:
+    for at in ticks(begin, end):
         yield text(LEFT + (at - begin) * scale, HEIGHT - BOTTOM + 16, f"{at:g} {across}".strip(), "middle", 11)
-        at += step
+
+
+def ticks(begin: float, end: float) -> Iterator[float]:
+    """Round numbers from the first to the last, about eight."""
+    step = _round_up((end - begin) / 8) if end > begin else 1.0
+    for number in range(math.ceil(begin / step), math.floor(end / step) + 1):
+        yield number * step
 
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(names):
         x, y = LEFT + number % _PER_ROW * INNER / _PER_ROW, HEIGHT + number // _PER_ROW * _LEGEND
-        yield text(x, y, f"\u25a0 {name}", "start", 12, COLORS[number % len(COLORS)])
+        yield text(x, y, "\u25a0", "start", 12, COLORS[number % len(COLORS)])
+        yield text(x + 14, y, name, "start", 12)
 
 
 def _with_legend(number: int) -> int:
-    return HEIGHT + 8 + (number - 1) // _PER_ROW * _LEGEND
+    return HEIGHT if number == 0 else HEIGHT + 8 + (number - 1) // _PER_ROW * _LEGEND
 
 
 def _round_up(value: float) -> float:

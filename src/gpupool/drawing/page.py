@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from html import escape
@@ -11,19 +12,22 @@ from pathlib import Path
 
 _STYLE = """
 :root{color-scheme:light dark}
-body{font:15px/1.45 sans-serif;max-width:920px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
+body{font:15px/1.45 sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
 table{border-collapse:collapse;width:100%;margin:1em 0}td,th{border-bottom:1px solid #8886;padding:.35em .6em;
 text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-svg{width:100%;height:auto}h2{margin-top:1.6em}.note{opacity:.75}
+.wide{overflow-x:auto}svg{width:100%;height:auto;min-width:640px}h2{margin-top:1.6em}.note{opacity:.75}
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}}
 """
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
     """The page of these parts below its title; `style` is added to what every page has."""
-    head = f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>"
+    head = '<meta name="viewport" content="width=device-width">'
+    head += f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>"
     start = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}</head><body><h1>{escape(title)}</h1>'
-    return "".join([start, *parts, "</body></html>\n"])
+    # Plots stand in parts of many makers: each gets its frame here.
+    body = re.sub("<svg.*?</svg>", lambda plot: wide(plot[0]), "".join(parts), flags=re.DOTALL)
+    return "".join([start, body, "</body></html>\n"])
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
@@ -34,7 +38,12 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
         "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return wide(f"<table><tr>{head}</tr>{body}</table>")
+
+
+def wide(part: str) -> str:
+    """A part that is moved sideways in itself where the window is narrow, and stays legible."""
+    return f'<div class="wide">{part}</div>'
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:

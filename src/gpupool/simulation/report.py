@@ -19,6 +19,11 @@ _DAY = 86400
 _UNITS = ((2 * _DAY, _DAY, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 
+def unit_of(seconds: float) -> tuple[int, str]:
+    """In what to tell so long a time: seconds to the unit, and its sign."""
+    return next((scale, unit) for least, scale, unit in _UNITS if seconds >= least)
+
+
 def html(question: Question, lives: Sequence[Life]) -> str:
     """The page of all cases."""
     title = f"Simulation of {question.source}"
@@ -99,7 +104,7 @@ def _over_time(lives: Sequence[Life]) -> Iterator[str]:
 
 def _timeline(title: str, shown: Sequence[Life], top: float, value: _Reader) -> str:
     last = max((one.figures.timeline[-1].at_ns for one in shown if one.figures.timeline), default=0)
-    _, scale, unit = next(found for found in _UNITS if last / NS >= found[0])
+    scale, unit = unit_of(last / NS)
     at = [[sample.at_ns / NS / scale for sample in one.figures.timeline] for one in shown]
     series = [Series(one.policy, [value(sample) for sample in one.figures.timeline]) for one in shown]
     return lines(title, at, series, unit, top)

@@ -66,6 +66,13 @@ def test_ink_is_of_the_page_so_that_dark_and_light_can_both_be_read() -> None:
     assert "prefers-color-scheme:dark" in page("t", [])
 
 
+def test_a_page_lets_wide_plots_and_tables_be_moved_on_narrow_screens() -> None:
+    text = page("t", [lines("a", [[0, 1]], [Series("a", [0, 1])], "h"), table(["x"], [["1"]])])
+    assert text.count('<div class="wide"><svg') == text.count('<div class="wide"><table') == 1
+    assert 'name="viewport"' in text
+    assert ">a</text>" not in text, "one series that is named as its plot needs no legend"
+
+
 def test_names_are_text_and_never_markup() -> None:
     assert "<b>" not in lines("<b>", [[0, 1]], [Series("<b>", [0, 1])], "<b>")
     assert "<b>" not in page("<b>", [table(["<b>"], [["<b>"]])])
