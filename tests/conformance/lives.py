@@ -16,10 +16,8 @@ from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.gang import MEMBER, Gang, Group, Role
 from gpupool.model.quota import GPU, WEIGHT, Amount, Branch, Limit, Quota
-from gpupool.scheduling.board import Board
 from gpupool.scheduling.snapshot import ClassKey, Snapshot, TenantView, Waiting
 from gpupool.scheduling.victims import PreemptionRules
-from gpupool.scheduling.work import Work
 from gpupool.simulation.trace import Node
 from gpupool.simulation.world import Job, World, columns_of
 from tests.conformance.play import Player
@@ -132,25 +130,27 @@ class _Life:
 
     def _settle(self) -> str | None:
         self._player.told.clear()
+        self._player.placed.clear()
         begun = self._player.snapshot()
         for _ in range(MOST_ROUNDS):
             if not self._player.round():
-                waits = sorted(_inside(self._player.snapshot()))
+                waits = sorted(_inside(self._player.snapshot(), self._player))
                 return f"inside a guarantee and waits: {waits}" if waits else self._told_twice(begun)
         return f"still changes after {MOST_ROUNDS} plans"
 
     def _told_twice(self, begun: Snapshot) -> str | None:
         """Seats that were left for a claim may go to an owner of higher priority; the claim gets others then."""
-        told = self._player.told
+        told, placed = self._player.told, self._player.placed
         if max(told.values(), default=0) <= 1:
             return None
-        inside = dict(_inside(begun))
-        first = max(inside.values(), default=0)
-        twice = sorted(claim for claim, priority in inside.items() if told[claim] > 1 and priority == first)
+        inside = _inside(begun, self._player)
+        twice = sorted(
+            claim for claim, priority in inside if told[claim] > 1 + sum(other > priority for other in placed.values())
+        )
         return f"others left more than once for {twice}" if twice else None
 
 
-def _inside(seen: Snapshot) -> Iterator[tuple[str, int]]:
+def _inside(seen: Snapshot, player: Player) -> Iterator[tuple[str, int]]:
     """Claims, with their priority, whose next start would be inside what their tenant is guaranteed.
 
     Priority orders those whom one node guarantees the same: where one of them that borrows is not of lower
@@ -158,7 +158,7 @@ def _inside(seen: Snapshot) -> Iterator[tuple[str, int]]:
     """
     if not seen.waiting:
         return
-    quotas = Work(seen, Board(seen)).quotas
+    quotas = player.quotas(seen)
     if not quotas.tree.resources:
         return
     inside = list[Waiting]()

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.owed import Owed
+from gpupool.scheduling.quotas import Quotas
 from gpupool.scheduling.snapshot import Eviction, Placement, Snapshot
 from gpupool.scheduling.victims import PreemptionRules
+from gpupool.scheduling.work import Work
 from tests.conformance.case import Case
 from tests.conformance.pool import START_NS, Pool, pool_of
 
@@ -45,6 +47,8 @@ class Player:
         self.now_ns = START_NS
         self.told: Counter[str] = Counter()
         """By claim, in how many plans jobs were told to leave for it."""
+        self.placed: dict[str, int] = {}
+        """By claim that started, its priority."""
         self._rules = rules
         self._owed = Owed()
         self._board: Board | None = None
@@ -63,14 +67,21 @@ class Player:
     def round(self) -> bool:
         """One plan, made and applied; whether anything changed."""
         snapshot = self.snapshot()
-        self._board = self._board or Board(snapshot)
-        plan = cycle(snapshot, self.now_ns, board=self._board, rules=self._rules, said=False)
+        plan = cycle(snapshot, self.now_ns, board=self._board_of(snapshot), rules=self._rules, said=False)
         self.pool.world.promised = plan.starts
         self._evict(plan.evictions)
         self._place(plan.placements)
         left = self.pool.end_those_who_leave(self.now_ns)
         self.now_ns += ROUND_NS
         return bool(plan.placements or plan.evictions or left)
+
+    def quotas(self, seen: Snapshot) -> Quotas:
+        """Of that snapshot."""
+        return Work(seen, self._board_of(seen).follow(seen)).quotas
+
+    def _board_of(self, snapshot: Snapshot) -> Board:
+        self._board = self._board or Board(snapshot)
+        return self._board
 
     def snapshot(self) -> Snapshot:
         """With those who are about to end as a pool's ledger names them: they leave, and for nobody."""
@@ -91,14 +102,20 @@ class Player:
 
     def _place(self, placements: Iterable[Placement]) -> None:
         for placement in placements:
-            self.pool.world.place(placement, self.now_ns)
+            job = self.pool.world.place(placement, self.now_ns)
+            self.placed[placement.gang or placement.job] = job.key.priority
             self._owed.settle(placement.gang or placement.job)
 
 
 def play(case: Case) -> Ending:
     """What the engine makes of the case."""
+    return Player(pool_of(case), rules_of(case)).play()
+
+
+def rules_of(case: Case) -> PreemptionRules:
+    """Who may be evicted in the case."""
     evicts = {"reclaim", "preempt"} & set(case.acts)
-    rules = PreemptionRules(
+    return PreemptionRules(
         enabled=bool(evicts),
         reclaims="reclaim" in evicts,
         # without weights elsewhere, what no queue is guaranteed is nobody's due
@@ -107,4 +124,3 @@ def play(case: Case) -> Ending:
         protected_s=0,
         grace_s=0,
     )
-    return Player(pool_of(case), rules).play()

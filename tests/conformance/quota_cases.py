@@ -28,7 +28,17 @@ from gpupool.scheduling.cycle import cycle
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.policies import DEFAULT
 from gpupool.scheduling.quotas import Quotas
-from gpupool.scheduling.snapshot import CARD_STATUS, Cards, CardStatus, Running, Snapshot, TenantView, Waiting
+from gpupool.scheduling.snapshot import (
+    CARD_STATUS,
+    Cards,
+    CardStatus,
+    Eviction,
+    Placement,
+    Running,
+    Snapshot,
+    TenantView,
+    Waiting,
+)
 from gpupool.scheduling.victims import PreemptionRules
 
 SECOND = 10**9
@@ -64,15 +74,24 @@ class Outcome:
 def plan(case: Case) -> Outcome:
     """One cycle over the case."""
     before = snapshot(case)
-    rules = replace(PreemptionRules(protected_s=0, per_hour=None, fair=False), **case.get("rules", {}))
-    found = cycle(before, _now_ns(case), rules=rules)
-    models = {uuid: before.cards.models[at] for uuid, at in zip(before.cards.uuids, before.cards.model, strict=True)}
+    found = cycle(before, _now_ns(case), rules=rules_of(case))
+    return outcome(before.cards, found.placements, found.evictions)
+
+
+def rules_of(case: Case) -> PreemptionRules:
+    """Who may be evicted in the case."""
+    return replace(PreemptionRules(protected_s=0, per_hour=None, fair=False), **case.get("rules", {}))
+
+
+def outcome(cards: Cards, placements: Iterable[Placement], evictions: Sequence[Eviction]) -> Outcome:
+    """What a plan with these does."""
+    models = {uuid: cards.models[at] for uuid, at in zip(cards.uuids, cards.model, strict=True)}
     seats: dict[str, Counter[str]] = {}
-    for one in found.placements:
+    for one in placements:
         seats.setdefault(one.gang or one.job, Counter()).update(models[seat.device] for seat in one.seats)
     placed = {name: "|".join(sorted(on)) for name, on in sorted(seats.items())}
-    beneficiaries = tuple(dict.fromkeys(one.beneficiary for one in found.evictions))
-    return Outcome(tuple(sorted({one.job for one in found.evictions})), placed, seats, beneficiaries)
+    beneficiaries = tuple(dict.fromkeys(one.beneficiary for one in evictions))
+    return Outcome(tuple(sorted({one.job for one in evictions})), placed, seats, beneficiaries)
 
 
 def plans_until_quiet(case: Case) -> int:

@@ -22,7 +22,6 @@ FOUND = {
     9455: "the same",
     10462: "the same",
     6754: "nobody is evicted for a claim behind one that collects the same quota",
-    17184: "priority evicts no job that is inside the guarantee of another tenant",
 }
 
 

@@ -88,14 +88,16 @@ class Replay:
         until_ns: int | None = None,
         most_cycles: int | None = None,
         keeps_scores: bool = False,
+        rules: PreemptionRules = GENTLE,
     ) -> None:
-        """`keeps_scores`: placements say what their score is made of, for records."""
+        """`keeps_scores`: placements say what their score is made of, for records; `rules`: who may be evicted."""
         self.world = world
         self.outcome = Outcome()
         self._known = known
         self._watchers = (*filter(None, [known]), *watchers)
         self._until, self._most = until_ns, most_cycles
         self._keeps_scores = keeps_scores
+        self._preemption = rules
         self._heap: list[tuple[int, int, int, str]] = []
         self._coming: dict[str, tuple[Arrival, ...]] = {}
         self._number = 0
@@ -214,7 +216,7 @@ class Replay:
         """Who may be evicted, with who was within the last hour: a tenant's jobs are not evicted without end."""
         while self._evicted and self._evicted[0][0] <= now_ns - _HOUR:
             self._evicted.popleft()
-        return replace(GENTLE, evicted=Counter(tenant for _, tenant in self._evicted))
+        return replace(self._preemption, evicted=Counter(tenant for _, tenant in self._evicted))
 
     def _place(self, placements: Sequence[Placement], now_ns: int) -> None:
         for placement in placements:

@@ -21,6 +21,12 @@ def evicted(found):
     return list(plan(found).evicted)
 
 
+def test_an_owner_takes_back_from_a_borrower_of_higher_priority_and_evicts_no_other_owner() -> None:
+    tenants = {"nlp": {"gpu": [1]}, "owner": {"gpu": [1]}, "guest": {"gpu": [0]}}
+    running = runs("low", "owner", priority=-10), runs("high", "guest", priority=10)
+    assert evicted(case(2, tenants, *running, waits("claim", "nlp"))) == ["high"]
+
+
 URGENT = {"guest": {"gpu": [1]}, "urgent": {"gpu": [0]}}
 SMALL = waits("small", "guest")
 
