@@ -27,8 +27,6 @@ AGE_NS = 60 * 10**9
 """Between two claims."""
 START_NS = 10**6 * 10**9
 SLICE_MILLI = WHOLE // 7
-LEAST_WEIGHT = 1
-"""A weight of 0 elsewhere: whatever others want goes first."""
 
 
 class Pool:
@@ -130,7 +128,7 @@ def _view(part: Part, slice_: int, whole: int) -> TenantView:
 
 
 def _weight(part: Part) -> int:
-    return max(LEAST_WEIGHT, round(part.weight * WEIGHT))
+    return round(part.weight * WEIGHT)
 
 
 def _quota(part: Part, slice_: int, whole: int) -> Quota:

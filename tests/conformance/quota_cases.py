@@ -171,8 +171,7 @@ def _quota(one: Mapping[str, Any]) -> Quota:
 
 
 def _weight(one: Mapping[str, Any]) -> int:
-    # No weight is 0 here: the least one stands for it.
-    return max(1, round(float(one.get("weight", 1)) * WEIGHT))
+    return round(float(one.get("weight", 1)) * WEIGHT)
 
 
 def _tenant(name: str, view: Mapping[str, Any], running: Iterable[Running]) -> TenantView:

@@ -33,7 +33,8 @@ def _down(tree: Tree, node: Node, due: float) -> Iterator[tuple[Node, float]]:
     below = tree.below(node)
     total = sum(child.weight_milli for child in below)
     for child in sorted(below, key=lambda one: (one.tenant, one.name)):
-        yield from _down(tree, child, due * child.weight_milli / total)
+        part = child.weight_milli / total if total else 1 / len(below)
+        yield from _down(tree, child, due * part)
 
 
 def _out(node: Node, tree: Tree, due: float) -> QuotaNodeOut:

@@ -33,7 +33,9 @@ def add_branch(parser: argparse.ArgumentParser) -> None:
     """The options of a node of the quota tree, beside its compute and memory."""
     for flags, dest, text in LENDING:
         parser.add_argument(*flags, dest=dest, metavar="AMOUNT", help=text)
-    parser.add_argument("--weight", metavar="W", help="its due beside its siblings, e.g. 2 or 0.5 (default: 1)")
+    parser.add_argument(
+        "--weight", metavar="W", help="its due beside its siblings, e.g. 2, 0.5, or 0 for what they leave (default: 1)"
+    )
     parser.add_argument("--parent", metavar="COHORT", help="the cohort it is in; `none`: right below the pool")
     model = "guaranteed cards of one model, M=N, or M=N+B to borrow B more; M=none for no limit (repeat)"
     parser.add_argument("--model", dest="models", action="append", metavar="M=N", help=model)
@@ -102,7 +104,7 @@ def parse_cards(text: str) -> int:
 
 
 def read_weight(text: str) -> int:
-    """Thousandths of `2`, `0.5`.
+    """Thousandths of `2`, `0.5`, `0`.
 
     >>> read_weight("0.5")
     500
@@ -110,9 +112,9 @@ def read_weight(text: str) -> int:
     try:
         weight = parse_cards(text)
     except BadFraction:
-        weight = 0
-    if not 1 <= weight <= 10**9:
-        raise BadOption(f"--weight {text}: a weight is a number from 0.001 to 1000000")
+        weight = -1
+    if not 0 <= weight <= 10**9:
+        raise BadOption(f"--weight {text}: a weight is 0 or a number from 0.001 to 1000000")
     return weight
 
 

@@ -94,7 +94,13 @@ def tenant() -> Schema:
             "x-kubernetes-list-type": "set",
             "description": "a namespace that no Tenant lists belongs to the Tenant of its own name, if there is one",
         },
-        "weight": {"type": "number", "minimum": 0.001, "maximum": 1000, "default": 1},
+        "weight": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1000,
+            "default": 1,
+            "description": "its part beside its siblings of what no Tenant is guaranteed; with 0 they come first",
+        },
         "limits": {
             "type": "object",
             "maxProperties": 64,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpupool.base.units import WHOLE
-from gpupool.model.quota import GPU, MEMORY, Amount
+from gpupool.model.quota import GPU, MEMORY, WEIGHT, Amount
 from gpupool.scheduling.fairness import share_micro
 from gpupool.scheduling.quota_node import Node, Use
 from gpupool.scheduling.quota_tree import Tree
@@ -95,8 +95,19 @@ def _share_out(tree: Tree, node: Node, want: Mapping[int, int], found: dict[int,
 
 
 def _by_weight(below: Iterable[Node], wants: Mapping[int, int], left: int) -> dict[int, int]:
-    """So much among those that want something, to none more than it wants."""
-    weights = {node.number: node.weight_milli for node in below if node.number in wants}
+    """So much among those that want something, to none more than it wants.
+
+    Those of weight 0 have in equal parts what the others leave.
+    """
+    wanting = [node for node in below if node.number in wants]
+    found = _max_min({node.number: node.weight_milli for node in wanting if node.weight_milli}, wants, left)
+    left -= sum(found.values())
+    return found | _max_min({node.number: WEIGHT for node in wanting if not node.weight_milli}, wants, left)
+
+
+def _max_min(parts: Mapping[int, int], wants: Mapping[int, int], left: int) -> dict[int, int]:
+    """Max-min fair by these weights."""
+    weights = dict(parts)
     found = dict[int, int]()
     while weights:
         whole = sum(weights.values())

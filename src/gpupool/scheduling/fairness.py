@@ -30,6 +30,9 @@ HORIZON_S = 3600
 """For so long what is held now counts ahead. Longer is calmer (who comes up late does not take every card that is given
 back until it has caught up), shorter is nearer to the weights."""
 
+WEIGHTLESS = 1 << 100
+"""Above whatever a node with a weight has had: one of weight 0 comes after all its siblings."""
+
 Standing = tuple[int, ...]
 """From right below the pool down to the tenant; lower goes first."""
 
@@ -77,7 +80,8 @@ def standing(tree: Tree, tenant: str) -> Standing:
 
 def weighted(node: Node, tree: Tree) -> int:
     """Past and coming use of one node in millionths of a card times seconds, divided by its weight."""
-    return (node.past + share_micro(node, tree) * HORIZON_S) * WEIGHT // node.weight_milli
+    use = node.past + share_micro(node, tree) * HORIZON_S
+    return use * WEIGHT // node.weight_milli if node.weight_milli else WEIGHTLESS + use
 
 
 def share_micro(node: Node, tree: Tree) -> int:

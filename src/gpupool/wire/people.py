@@ -31,7 +31,9 @@ class QuotaIn(Wire):
     borrowing_memory_bytes: int | None = Field(0, ge=0, le=BIG)
     lending_milli: int | None = Field(None, ge=0, le=BIG)
     lending_memory_bytes: int | None = Field(None, ge=0, le=BIG)
-    weight_milli: int = Field(1000, ge=1, le=10**9, description="its due beside its siblings, 1000 is a weight of 1")
+    weight_milli: int = Field(
+        1000, ge=0, le=10**9, description="its due beside its siblings, 1000 is a weight of 1; with 0 they come first"
+    )
     cohort: Name | None = Field(None, description="what it is in; null: right below the pool")
     others: list[LimitIn] = Field(default_factory=list, max_length=100)
 

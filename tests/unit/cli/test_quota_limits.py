@@ -51,7 +51,7 @@ def test_limits_of_models_and_nodes_are_put_among_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "text"), [(read_model, "H200"), (read_model, "=4"), (read_weight, "0"), (read_weight, "x")]
+    ("read", "text"), [(read_model, "H200"), (read_model, "=4"), (read_weight, "-1"), (read_weight, "x")]
 )
 def test_what_makes_no_limit_is_refused(read: Callable[[str], object], text: str) -> None:
     with pytest.raises(BadOption):

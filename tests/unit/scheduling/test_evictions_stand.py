@@ -62,3 +62,13 @@ def test_a_gang_that_waits_for_its_own_guarantee_keeps_no_cards_from_an_owner() 
     running = *borrowers, runs("mine", "owner"), runs("lab-job", "lab", 2)
     gang = waits("gang", "shop", members=2)
     assert evicted(case(5, tenants, *running, gang, waits("claim", "owner"))) == ["new"]
+
+
+def test_a_tenant_of_weight_0_borrows_after_its_siblings_and_gives_back_before_them() -> None:
+    tenants = {"idle": {"weight": 0}, "busy": {"past": 10**12}, "owner": {"gpu": [1]}}
+    queue = waits("first", "idle", submitted=-60), waits("second", "busy")
+    assert list(plan(case(1, {**tenants, "owner": {}}, *queue)).placed) == ["second"]
+    borrowers = runs("idle-job", "idle", age=9000), runs("busy-job", "busy")
+    assert evicted(
+        case(2, {name: {"gpu": [0], **one} for name, one in tenants.items()}, *borrowers, waits("claim", "owner"))
+    ) == ["idle-job"]

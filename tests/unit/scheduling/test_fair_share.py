@@ -73,3 +73,13 @@ def test_a_sibling_over_its_due_gives_though_the_cohort_is_over_its_own() -> Non
     wants = {"a": Amount(3 * WHOLE), "b": Amount(WHOLE), "web": Amount(WHOLE)}
     lots = overdrawn(found, "b", gpus(1), running, cards("1x4xH200"), dues(found, wants), 0)
     assert [job.job for lot in lots for job in lot.jobs] == ["a2"]
+
+
+def test_a_tenant_of_weight_0_is_due_its_guarantee_and_what_its_siblings_do_not_want() -> None:
+    found = tree("1x8xH200", a=member(gpu=(2, None), weight=0), b=member())
+    assert due(found, a=8, b=8) == {"a": 2, "b": 6}
+    assert due(found, a=8, b=3) == {"a": 5, "b": 3}
+
+
+def test_tenants_of_weight_0_share_alike() -> None:
+    assert due(tree("1x8xH200", a=member(weight=0), b=member(weight=0)), a=8, b=8) == {"a": 4, "b": 4}
