@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from gpupool.allocations import reading
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.placing import Placer
+from gpupool.allocations.start_view import start_fields
 from gpupool.allocations.tables import allocations, gangs, jobs, seats
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices, nodes
@@ -61,22 +62,18 @@ def _explained(
     if told is None:
         return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
     waiting, answer = told
-    start, shape = placer.planner.start_of(waiting.key), waiting.shape
-    chance = placer.planner.chance_of(waiting.key, start) if start else None
-    often = [] if chance is None else [f"of 100 such estimates {chance} came true"]
+    shape = waiting.shape
     return ExplainOut(
         job=job.name,
         state=job.state,
         sentence=answer.sentence,
-        hints=[*answer.helps, *often, *_faults(placer)],
+        hints=[*answer.helps, *_faults(placer)],
         cards={str(reason): count for reason, count in answer.cards.items()},
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
         holders=_holders(connection, principal, shape.model),
-        start_ns=start.by_ns if start else None,
-        start_promised=bool(start and start.firm),
-        start_chance_pct=chance,
         ahead=answer.ahead + mirror.position(job.id),
+        **start_fields(answer.start, answer.chance_pct),
     )
 
 

@@ -152,7 +152,7 @@ class Placer:
         with self._cycle_lock:
             self.refresh()
             waiting = self._mirror.waiting(job)
-            return None if waiting is None else (waiting, self.planner.explain(waiting))
+            return None if waiting is None else (waiting, self.planner.explain(waiting, job))
 
     def refresh(self) -> None:
         """Take in what other rooms changed since the last plan; from any thread, done for all when it returns."""

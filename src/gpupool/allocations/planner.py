@@ -136,18 +136,25 @@ class Planner:
                     queue.put_back(turn[0], turn[1] + 1)
             return found
 
-    def explain(self, waiting: Waiting) -> Explanation:
-        """Why it waits, and what would help."""
+    def explain(self, waiting: Waiting, job: str = "") -> Explanation:
+        """Why the job waits, the first of its class without a name, and what would help."""
         snapshot, now_ns = self.snapshot(), self._clock.now_ns()
-        return explain(snapshot, waiting, now_ns, self._following(snapshot), self._rules_at(now_ns))
+        board, rules = self._following(snapshot), self._rules_at(now_ns)
+        return explain(snapshot, waiting, now_ns, board, rules, job=job, book=self.told.book)
 
-    def start_of(self, key: ClassKey) -> Start | None:
-        """When a class that waits will start, as far as was known when it was last looked at."""
-        return self._starts.get(key)
+    def start_of(self, key: ClassKey | None, job: str) -> tuple[Start, int | None] | None:
+        """When a job of that class, or its gang, will start, as far as was known when it was last looked at.
 
-    def chance_of(self, key: ClassKey, start: Start) -> int | None:
-        """How many of 100 such estimates came true; None of a promise, and where too little is known."""
-        return self.told.book.chance_pct(key, start, self._clock.now_ns())
+        And how many of 100 such estimates came true; None of a promise, and where too little is known.
+        """
+        start = None if key is None else self._starts.get(key)
+        if key is None or start is None or start.claim not in (job, key.gang):
+            return None
+        return start, self.told.book.chance_pct(key, start, self._clock.now_ns())
+
+    def start_of_job(self, job: str) -> tuple[Start, int | None] | None:
+        """The same of a job by its name."""
+        return self.start_of(self._mirror.key_of(job), job)
 
     def rejection_of(self, key: ClassKey) -> Rejection | None:
         """Why a class waited when it was last looked at."""

@@ -65,10 +65,10 @@ async def foretold(body: WhatIfIn, allocations: Allocations, caller: Principal) 
 
 
 def _question(body: WhatIfIn, allocations: Allocations, caller: Principal) -> Question:
-    allocations.placer.refresh()
-    snapshot, now_ns = allocations.mirror.snapshot(), allocations.store.clock.now_ns()
+    snapshot, now_ns = allocations.placer.seen(), allocations.store.clock.now_ns()
     changes = Change(), checked(body, snapshot, caller)
-    return Question(snapshot, changes, now_ns, body.horizon_seconds * NS, kernel.adopted())
+    tallies = allocations.placer.planner.told.tallies()
+    return Question(snapshot, changes, now_ns, body.horizon_seconds * NS, kernel.adopted(), tallies)
 
 
 async def _computed(question: bytes) -> bytes:
@@ -183,6 +183,9 @@ def _queue(queue: Queue) -> ForecastQueueOut:
         waiting=queue.waiting,
         start_now=queue.start_now,
         start_later=queue.start_later,
+        promised=queue.promised,
+        estimated=queue.estimated,
+        estimate_chance_pct=queue.chance_pct,
         wait_p50_seconds=queue.waits.p50,
         wait_p95_seconds=queue.waits.p95,
     )

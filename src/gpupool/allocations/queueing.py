@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays.references import reference_of
 from gpupool.allocations.placing import Placer
+from gpupool.allocations.start_view import start_fields
 from gpupool.allocations.tables import arrays, jobs
 from gpupool.model.tenant import Principal
 from gpupool.scheduling.snapshot import Snapshot, Waiting
@@ -88,7 +89,8 @@ def _count(waiting: Waiting, n: int) -> int:
 
 def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, _Named], placer: Placer, now_ns: int) -> QueuedOut:
     named = names.get(waiting.heads[n])
-    said, start = placer.planner.rejection_of(waiting.key), placer.planner.start_of(waiting.key)
+    said = placer.planner.rejection_of(waiting.key)
+    told = placer.planner.start_of(waiting.key, waiting.heads[n])
     since = waiting.heads_ns[n] if waiting.heads_ns else waiting.oldest_ns
     return QueuedOut(
         place=0,
@@ -102,9 +104,7 @@ def _row(waiting: Waiting, n: int, count: int, names: Mapping[str, _Named], plac
         gang=waiting.gang is not None,
         waited_seconds=max(0, now_ns - since) // 10**9,
         reason=said and str(said.dominant),
-        start_ns=start.by_ns if start and n == 0 else None,
-        start_promised=bool(start and start.firm and n == 0),
-        start_chance_pct=placer.planner.chance_of(waiting.key, start) if start and n == 0 else None,
+        **start_fields(*(told or (None, None))),
     )
 
 

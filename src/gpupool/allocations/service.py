@@ -38,6 +38,7 @@ from gpupool.allocations.quiet_moves import QuietMoves
 from gpupool.allocations.quota_report import quota_tree
 from gpupool.allocations.resizing import check_wanted, is_applied, resize_job, resize_note
 from gpupool.allocations.shapes import check_shape
+from gpupool.allocations.start_view import start_fields
 from gpupool.allocations.stopping import Stopping, check_may, live_jobs
 from gpupool.allocations.tables import IS_LIVE, NOT_MADE, jobs
 from gpupool.allocations.unsettled import UnsettledGangs
@@ -155,7 +156,16 @@ class Allocations:
             found = page(
                 connection, principal, wanted, self.store.clock.now_ns(), after, limit, self.placer.planner.why
             )
-        return found.model_copy(update={"items": [reading.shown(principal, self._in_use(job)) for job in found.items]})
+        shown = [reading.shown(principal, self._as_it_is(job)) for job in found.items]
+        return found.model_copy(update={"items": shown})
+
+    def _as_it_is(self, job: JobOut) -> JobOut:
+        """The job with its latest sample, or while it waits with its start."""
+        if job.state != "pending":
+            return self._in_use(job)
+        # A line of an array is that of the member whose turn comes first.
+        told = self.placer.planner.start_of_job((self.mirror.next_of(job.id) or job.id) if job.jobs > 1 else job.id)
+        return job.model_copy(update=start_fields(*told)) if told else job
 
     def _in_use(self, job: JobOut, *, processes: bool = False) -> JobOut:
         """The job with its latest sample, while it runs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,10 @@ class ToldStarts:
         open_ = [row for row in guesses if waits(row.claim)]
         self.book.remember(Told(row.at_ns, row.claim, row.sort, row.chance_pct) for row in open_)
         return [_start(row.kept) for row in standing]
+
+    def tallies(self) -> dict[str, Tally]:
+        """How often starts that were told came true, for whoever counts on with a copy; from any thread."""
+        return {sort: replace(tally) for sort, tally in self.book.tallies.copy().items()}
 
     def note(self, plan: Plan, now_ns: int, waits: Callable[[str], bool]) -> None:
         """The plan is the last one from now on."""

@@ -228,3 +228,15 @@ def format_instant(instant_ns: int) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(instant_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_chance(percent: int) -> str:
+    """In tenths, never as if it were sure.
+
+    >>> [format_chance(percent) for percent in (3, 40, 66, 95, 100)]
+    ['fewer than 1 of 10', '4 of 10', '7 of 10', 'more than 9 of 10', 'more than 9 of 10']
+    """
+    tenths = (percent + 5) // 10
+    if tenths < 1:
+        return "fewer than 1 of 10"
+    return "more than 9 of 10" if tenths > 9 else f"{tenths} of 10"

@@ -22,6 +22,7 @@ def register(parser: Parser) -> None:
     Live jobs, newest first, then those that ended within the last hour. You see your tenant's jobs; an admin
     sees all jobs. USE is the GPU time between the last two samples as a part of the job's own share: 100 % is
     all of it, more is borrowed; it is -- where nothing measures it. What an array still has to start is one line.
+    A job that waits says when it starts, where that is known: `by` a time is a promise, `about` one an estimate.
     """
     parser.examples = ["gpupool ps", "gpupool ps --state pending -o wide", "gpupool ps --all -o csv > jobs.csv"]
     parser.add_argument("name", nargs="?", metavar="NAME", help="only jobs of this name, array or gang")
@@ -91,10 +92,11 @@ def used_memory(job: Row, name: str = "memory_bytes") -> str | None:
 
 
 def remark(job: Row) -> str:
-    """Why it waits or how it ended; else what it runs."""
-    if job.get("jobs", 1) > 1:  # a server from before the field has none
-        return f"{many(job['jobs'], 'job')}: {job['reason']}"
-    return job["reason"] or " ".join(job["command"])
+    """When it starts and why it waits, or how it ended; else what it runs."""
+    start = f"starts {job['start']}; " if job.get("start") else ""  # a server from before the fields has none
+    if job.get("jobs", 1) > 1:
+        return f"{many(job['jobs'], 'job')}: {start}{job['reason']}"
+    return start + job["reason"] or " ".join(job["command"])
 
 
 COLUMNS = (

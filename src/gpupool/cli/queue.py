@@ -7,7 +7,7 @@ from typing import Any
 
 from gpupool.base.units import format_duration
 from gpupool.cli.context import Context
-from gpupool.cli.listing import add_limit, instant, show_list
+from gpupool.cli.listing import add_limit, show_list
 from gpupool.cli.output import Column, Row, many
 from gpupool.cli.parser import Parser, add_output
 
@@ -17,7 +17,7 @@ def register(parser: Parser) -> None:
     What waits, in the order of its turn: promised starts, then higher priority, then claims inside their tenant's
     guarantee, then the tenant that used least of the pool. A later claim that fits may start before an earlier one that
     does not, but never delays a promised start. START is `by` a time where it is promised, `about` one where it is an
-    estimate from limits and past runs (with how many of 100 such estimates came true), -- where nothing is known. Of
+    estimate from limits and past runs (with how many of 10 such claims start by then), -- where nothing is known. Of
     other tenants you see how many jobs stand where.
     """
     parser.examples = ["gpupool queue", "gpupool queue -o json", "gpupool explain last"]
@@ -45,13 +45,6 @@ def _job(row: Row) -> str:
     return f"{row['job']} ({more} {of})" if more > 0 else str(row["job"])
 
 
-def _start(row: Row) -> str | None:
-    """A promise is kept or comes earlier, so it is `by`; an estimate is `about`, with how many of 100 came true."""
-    at, chance = instant(row["start_ns"]), row.get("start_chance_pct")
-    often = "" if chance is None else f" ({chance} %)"
-    return at and f"{'by' if row['start_promised'] else 'about'} {at}{often}"
-
-
 COLUMNS = (
     Column("PLACE", lambda row: row["place"], right=True),
     Column("JOB", _job),
@@ -65,6 +58,6 @@ COLUMNS = (
         lambda row: None if row["waited_seconds"] is None else format_duration(row["waited_seconds"]),
         right=True,
     ),
-    Column("START", _start),
+    Column("START", lambda row: row.get("start")),  # a server from before the field has none
     Column("REASON", lambda row: row["reason"]),
 )

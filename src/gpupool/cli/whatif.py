@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
-from gpupool.base.units import format_duration, format_gpu, parse_duration
+from gpupool.base.units import format_chance, format_duration, format_gpu, parse_duration
 from gpupool.cli.context import Context
 from gpupool.cli.output import Column, many, print_data, table
 from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
@@ -130,6 +130,15 @@ def _wait(name: str) -> Any:
     return shown
 
 
+def _estimated(side: dict[str, Any]) -> str | None:
+    queue = side["queue"]
+    if "estimated" not in queue:  # a server from before the field
+        return None
+    chance = queue["estimate_chance_pct"]
+    often = "" if chance is None or not queue["estimated"] else f", {format_chance(chance)} start by then"
+    return f"{queue['estimated']}{often}"
+
+
 def _percent(name: str) -> Any:
     return lambda side: None if side[name] is None else f"{side[name]:.1f} %"
 
@@ -139,6 +148,8 @@ _ROWS: tuple[tuple[str, Any], ...] = (
     ("jobs waiting", lambda side: side["queue"]["waiting"]),
     ("  start now", lambda side: side["queue"]["start_now"]),
     ("  start within the horizon", lambda side: side["queue"]["start_later"]),
+    ("  start promised", lambda side: side["queue"].get("promised")),
+    ("  start estimated", _estimated),
     ("  wait p50", _wait("wait_p50_seconds")),
     ("  wait p95", _wait("wait_p95_seconds")),
     ("allocated now", _percent("allocation_now_pct")),

@@ -14,6 +14,7 @@ from gpupool.scheduling import wording_help
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.cycle import Run, planned
 from gpupool.scheduling.fairness import Rank, rank
+from gpupool.scheduling.foretold import Foretold
 from gpupool.scheduling.helps import helps
 from gpupool.scheduling.nearest import near
 from gpupool.scheduling.reach import Reach, reach
@@ -38,16 +39,26 @@ class Explanation:
     helps: tuple[str, ...] = ()
     start: Start | None = None
     """When it is promised a start, or could have one if nothing else came first; None where nobody can tell."""
+    chance_pct: int | None = None
+    """Of 100 such estimates so many came true; None of a promise, and where too little is known."""
     ahead: int = 0
     waited_seconds: int = 0
 
 
 def explain(
-    snapshot: Snapshot, waiting: Waiting, now_ns: int, board: Board | None = None, rules: PreemptionRules = GENTLE
+    snapshot: Snapshot,
+    waiting: Waiting,
+    now_ns: int,
+    board: Board | None = None,
+    rules: PreemptionRules = GENTLE,
+    *,
+    job: str = "",
+    book: Foretold | None = None,
 ) -> Explanation:
     """Why the class waits; one that is not in the snapshot is judged as if it had just joined its queue.
 
-    Of a class that is in the snapshot only the key of `waiting` and its age are read.
+    Of a class that is in the snapshot only the key of `waiting` and its age are read. `job` is the one of the class
+    that asks, its first without a name; `book` knows how often estimates came true.
     """
     joined = next((known for known in snapshot.waiting if known.key == waiting.key), None)
     asked = joined or waiting
@@ -55,7 +66,7 @@ def explain(
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, waiting))
     with planned(snapshot, now_ns, board=board, rules=rules) as (plan, after):
         said = plan.rejections.get(asked.key)
-        answer = _placed(plan, asked) if said is None else _waits(said, asked, plan, after)
+        answer = _placed(plan, asked) if said is None else _waits(said, asked, plan, after, job, book)
         after.work.quotas.restart()
         after.floors = after.begin_floors()
         ahead = _ahead(snapshot, asked, after)
@@ -68,7 +79,7 @@ def _placed(plan: Plan, waiting: Waiting) -> Explanation:
     return Explanation(wording_help.placed_now(whys[0]), None, nearest=waiting.shape)
 
 
-def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explanation:
+def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run, job: str, book: Foretold | None) -> Explanation:
     start = plan.starts.get(waiting.key) or after.ahead.estimate(waiting)
     reached = Reach()
     if start is None and said.dominant is not Reason.BEHIND:
@@ -79,10 +90,27 @@ def _waits(said: Rejection, waiting: Waiting, plan: Plan, after: Run) -> Explana
     nearest = options.best(waiting.shape) if options else None
     if said.dominant is Reason.BEHIND:
         nearest = waiting.shape
-    found = helps(said, waiting, after, options, start, reached)
+    first = _is_first(waiting, start, job)
+    chance = book.chance_pct(waiting.key, start, after.now_ns) if book and start and start.claim else None
+    found = helps(said, waiting, after, options, start, reached, chance_pct=chance, first=first)
     return Explanation(
-        reached.sentence or said.sentence, said.dominant, said.cards, said.nodes, said.fits_ever, nearest, found, start
+        reached.sentence or said.sentence,
+        said.dominant,
+        said.cards,
+        said.nodes,
+        said.fits_ever,
+        nearest,
+        found,
+        start if first else None,
+        chance if first else None,
     )
+
+
+def _is_first(waiting: Waiting, start: Start | None, job: str) -> bool:
+    """Whether the class's start is that of the job: other jobs of its class wait behind that claim."""
+    if not job or waiting.gang is not None or not waiting.heads:
+        return True
+    return job == (start.claim if start and start.claim else waiting.heads[0])
 
 
 def _ahead(snapshot: Snapshot, waiting: Waiting, before: Run) -> int:

@@ -33,8 +33,14 @@ def helps(
     options: Near | None,
     start: Start | None,
     reached: Reach,
+    *,
+    chance_pct: int | None = None,
+    first: bool = True,
 ) -> tuple[str, ...]:
-    """Sentences for people, what changes least first; `options` are None for a gang."""
+    """Sentences for people, what changes least first; `options` are None for a gang.
+
+    `start` is that of the class's first claim, `first` whether it is that one that asks.
+    """
     if said.dominant is Reason.BEHIND:
         return ()
     found = [*_asking(waiting, after, options), *_adopting(said, waiting, after), *_own(said, waiting, after)]
@@ -48,7 +54,8 @@ def helps(
     if at_ns and (start is None or at_ns < start.at_ns):
         found.append(wording_help.wait_for_lower(at_ns, after.evicting.rules.protected_s))
     elif start is not None:
-        found.append(wording_help.wait_until(start.by_ns, promised=start.firm))
+        words = wording_help.wait_until if first else wording_help.wait_for_first
+        found.append(words(start.by_ns, promised=start.firm, chance_pct=chance_pct))
     elif said.fits_ever:
         found.append(wording_help.WAIT)
     return tuple(found) or ((said.hint,) if said.hint else ())

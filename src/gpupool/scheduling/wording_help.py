@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.base.units import format_instant
+from gpupool.base.units import format_chance, format_instant
 from gpupool.model.claim import Shape
 from gpupool.scheduling.wording import labelled, of_role, plural
 
@@ -35,10 +35,25 @@ def own_jobs(tenant: str, jobs: int, cards: int) -> str:
     return f"stop {plural(jobs, 'job')} of your own: it would start on {held} that tenant {tenant} holds"
 
 
-def wait_until(at_ns: int, *, promised: bool) -> str:
+def start(at_ns: int, *, promised: bool, chance_pct: int | None) -> str:
+    """When something starts, for a column or a part of a sentence: `by` is a promise, `about` an estimate."""
+    if promised:
+        return f"by {format_instant(at_ns)}"
+    often = "" if chance_pct is None else f", {format_chance(chance_pct)} start by then"
+    return f"about {format_instant(at_ns)}{often}"
+
+
+def wait_until(at_ns: int, *, promised: bool, chance_pct: int | None = None) -> str:
     if promised:
         return f"wait: it starts at {format_instant(at_ns)} at the latest"
+    if chance_pct is not None:
+        return f"wait: it starts {start(at_ns, promised=False, chance_pct=chance_pct)}"
     return f"wait until about {format_instant(at_ns)}: enough is given back then, if nothing else comes first"
+
+
+def wait_for_first(at_ns: int, *, promised: bool, chance_pct: int | None) -> str:
+    """Of a claim behind others like it: their first one's start is none of its own."""
+    return f"wait: the first claim like it starts {start(at_ns, promised=promised, chance_pct=chance_pct)}"
 
 
 def wait_for_lower(at_ns: int, protected_s: int) -> str:

@@ -11,11 +11,12 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpupool.scheduling import kernel
+from gpupool.scheduling.foretold import Foretold, Tally
 from gpupool.scheduling.snapshot import Snapshot
 from gpupool.simulation.whatif import Change, Forecast, forecast
 
@@ -37,6 +38,8 @@ class Question:
     horizon_ns: int
     library: Path | None = None
     """Of the compiled kernel, where who asks decides by it."""
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    """How often starts that were told came true (`foretold`)."""
 
 
 def asked(question: Question) -> bytes:
@@ -55,7 +58,9 @@ def main() -> None:
     signal.alarm(MOST_SECONDS)
     question: Question = pickle.load(sys.stdin.buffer)
     kernel.adopt(question.library)
-    found = [forecast(question.snapshot, one, question.now_ns, question.horizon_ns) for one in question.changes]
+    book = Foretold(question.tallies)
+    now_ns, horizon_ns = question.now_ns, question.horizon_ns
+    found = [forecast(question.snapshot, one, now_ns, horizon_ns, book) for one in question.changes]
     pickle.dump(found, sys.stdout.buffer)
 
 

@@ -89,8 +89,12 @@ class Replay:
         most_cycles: int | None = None,
         keeps_scores: bool = False,
         rules: PreemptionRules = GENTLE,
+        promised: Mapping[ClassKey, Start] | None = None,
     ) -> None:
-        """`keeps_scores`: placements say what their score is made of, for records; `rules`: who may be evicted."""
+        """`rules`: who may be evicted; `promised`: starts that claims of the world were promised before.
+
+        `keeps_scores`: placements say what their score is made of, for records.
+        """
         self.world = world
         self.outcome = Outcome()
         self._known = known
@@ -104,7 +108,7 @@ class Replay:
         self._judged: dict[tuple[object, str], Rejection | None] = {}
         self._expected = self._wakes = 0
         self._board: Board | None = None
-        self._promised: Mapping[ClassKey, Start] = {}
+        self._promised: Mapping[ClassKey, Start] = promised or {}
         self._evicted: deque[tuple[int, str]] = deque()
         self._owed = Owed()
         self.foretold = Foretold()

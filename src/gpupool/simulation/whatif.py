@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpupool.model.claim import Rejection
-from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Running, Snapshot, Waiting
+from gpupool.scheduling.foretold import Foretold
+from gpupool.scheduling.promises import on_cards
+from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Plan, Running, Snapshot, Start, Waiting
 from gpupool.simulation.altered import Altered, altered
 from gpupool.simulation.fragments import largest_milli, whole_by_node
 from gpupool.simulation.measure import Waits, waits_of
@@ -45,6 +47,11 @@ class Queue:
     """Within the horizon."""
     waits: Waits
     """From submission to start, gangs once."""
+    promised: int = 0
+    """Claims that wait and have a promised start now, and those with an estimated one."""
+    estimated: int = 0
+    chance_pct: int | None = None
+    """Of 100 such estimates so many came true, their mean; None where too little is known."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,10 @@ class Forecast:
     horizon_ns: int
 
 
-def forecast(snapshot: Snapshot, change: Change, now_ns: int, horizon_ns: int) -> Forecast:
-    """The pool with the change, played forward. Raises UnknownPolicy."""
+def forecast(
+    snapshot: Snapshot, change: Change, now_ns: int, horizon_ns: int, book: Foretold | None = None
+) -> Forecast:
+    """The pool with the change, played forward. Raises UnknownPolicy. `book` knows how often estimates came true."""
     after = altered(snapshot, change.add, change.remove)
     tenants = dict(after.snapshot.tenants)
     for name, milli in change.nominal_milli.items():
@@ -76,26 +85,44 @@ def forecast(snapshot: Snapshot, change: Change, now_ns: int, horizon_ns: int) -
         borrowing = quota.borrowing_milli if quota.nominal_milli is not None else 0
         tenants[name] = replace(tenants[name], quota=replace(quota, nominal_milli=milli, borrowing_milli=borrowing))
     begin = replace(after.snapshot, tenants=tenants, policy=change.policy or snapshot.policy)
-    return _play(begin, after, now_ns, horizon_ns)
+    return _play(begin, after, now_ns, horizon_ns, book or Foretold())
 
 
-def _play(begin: Snapshot, after: Altered, now_ns: int, horizon_ns: int) -> Forecast:
+class _FirstLook(Replay):
+    """Remembers which starts the claims have that do not start at once."""
+
+    starts: Mapping[ClassKey, Start] | None = None
+
+    def _wake_for(self, plan: Plan, now_ns: int) -> None:
+        if self.starts is None:
+            self.starts = plan.starts
+        super()._wake_for(plan, now_ns)
+
+
+def _play(begin: Snapshot, after: Altered, now_ns: int, horizon_ns: int, book: Foretold) -> Forecast:
     running = {one.job: _running_job(one, begin, now_ns) for one in begin.running}
     world = World(begin, running, now_ns)
     waiting = [job for entry in begin.waiting for job in _waiting_jobs(entry)]
     homeless = [_again(one, now_ns) for one in after.homeless]
     world.enqueue([*homeless, *waiting])
     watch = _Watch([*homeless, *waiting], now_ns)
-    replay = Replay(world, [watch], until_ns=now_ns + horizon_ns, most_cycles=MOST_CYCLES)
+    there = {key: on_cards(start, begin.cards) for key, start in begin.promised.items() if start.firm}
+    promised = {key: start for key, start in there.items() if start is not None}
+    until_ns = now_ns + horizon_ns
+    replay = _FirstLook(world, [watch], until_ns=until_ns, most_cycles=MOST_CYCLES, promised=promised)
     outcome = replay.run((), now_ns)
     watch.look(world)
+    told = [(key, start, book.chance_pct(key, start, now_ns)) for key, start in (replay.starts or {}).items()]
     capacity = 1000 * len(begin.cards)
     span = max(1, outcome.ended_ns - now_ns)
     return Forecast(
         cards=len(begin.cards),
         nodes=len(begin.cards.nodes),
-        queue=watch.queue(None),
-        tenants={name: watch.queue(name) for name in begin.tenants},
+        queue=_with_starts(watch.queue(None), told),
+        tenants={
+            name: _with_starts(watch.queue(name), [one for one in told if one[0].tenant == name])
+            for name in begin.tenants
+        },
         allocation_now_pct=_pct(watch.held_milli, capacity),
         allocation_pct=_pct(watch.held_ns, capacity * span),
         largest_milli=watch.largest_milli,
@@ -105,6 +132,14 @@ def _play(begin: Snapshot, after: Altered, now_ns: int, horizon_ns: int) -> Fore
         moved=len(homeless),
         horizon_ns=outcome.ended_ns - now_ns,
     )
+
+
+def _with_starts(queue: Queue, told: Sequence[tuple[ClassKey, Start, int | None]]) -> Queue:
+    """The same, with how many of the claims have a start by now, and how sure the estimates are."""
+    promised = sum(start.firm for _, start, _ in told)
+    chances = [chance for _, _, chance in told if chance is not None]
+    mean = round(sum(chances) / len(chances)) if chances else None
+    return replace(queue, promised=promised, estimated=len(told) - promised, chance_pct=mean)
 
 
 def _running_job(one: Running, begin: Snapshot, now_ns: int) -> Job:

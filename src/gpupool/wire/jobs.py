@@ -19,6 +19,14 @@ from gpupool.wire.fleet import ProcessUse
 
 Sharing = Literal["fixed", "burst", "best-effort"]
 Text = Annotated[str, Field(max_length=131072)]
+StartText = Annotated[
+    str | None, Field(description="when it starts, for people: `by` a time is a promise, `about` one an estimate")
+]
+StartAt = Annotated[int | None, Field(description="when it will start, as far as is known; null: not known")]
+StartPromised = Annotated[bool, Field(description="it starts by then, whatever comes later; else: an estimate")]
+StartChance = Annotated[
+    int | None, Field(description="of 100 such estimates so many came true; null: a promise, or too little is known")
+]
 
 
 class WithinIn(Wire):
@@ -237,6 +245,10 @@ class JobOut(Wire):
     cpu_milliseconds: int | None = None
     max_rss_bytes: int | None = None
     use: JobUse | None = Field(None, description="null: not sampled, or it does not run")
+    start: StartText = None
+    start_ns: StartAt = None
+    start_promised: StartPromised = False
+    start_chance_pct: StartChance = None
 
 
 class ArrayOut(Wire):
@@ -342,11 +354,10 @@ class ExplainOut(Wire):
     nearest: str | None = Field(None, description="what would fit now, both numbers")
     holders: list[str] = Field(default_factory=list, description="own tenant's jobs whose end would help")
     ahead: int | None = Field(None, description="jobs that rank before it")
-    start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
-    start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")
-    start_chance_pct: int | None = Field(
-        None, description="of 100 such estimates so many came true; null: a promise, or too little is known"
-    )
+    start: StartText = None
+    start_ns: StartAt = None
+    start_promised: StartPromised = False
+    start_chance_pct: StartChance = None
     gang: GangStandOut | None = Field(None, description="of a member: its gang, while any of it holds cards")
     array: ArrayOut | None = Field(None, description="where an array was named: the array, of which `job` is the next")
 
@@ -365,8 +376,7 @@ class QueuedOut(Wire):
     gang: bool = False
     waited_seconds: int | None = None
     reason: str | None = Field(None, description="the dominant one, in a few words")
-    start_ns: int | None = Field(None, description="when it will start, as far as is known; null: not known")
-    start_promised: bool = Field(False, description="it starts by then, whatever comes later; else: an estimate")
-    start_chance_pct: int | None = Field(
-        None, description="of 100 such estimates so many came true; null: a promise, or too little is known"
-    )
+    start: StartText = None
+    start_ns: StartAt = None
+    start_promised: StartPromised = False
+    start_chance_pct: StartChance = None

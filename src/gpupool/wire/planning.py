@@ -36,6 +36,11 @@ class ForecastQueueOut(Wire):
     waiting: int
     start_now: int
     start_later: int
+    promised: int = Field(0, description="claims that wait and have a promised start now")
+    estimated: int = Field(0, description="claims that wait and have an estimated start now")
+    estimate_chance_pct: int | None = Field(
+        None, description="of 100 such estimates so many came true, their mean; null: too little is known"
+    )
     wait_p50_seconds: float | None
     wait_p95_seconds: float | None
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations.job_pages import Filter
 from gpupool.allocations.tables import estimates, promises
+from gpupool.base.units import format_instant
 from gpupool.metering.starts import read_starts
 from gpupool.metering.tables import start_tallies
 from gpupool.model.tenant import Role
-from gpupool.wire.jobs import ExplainOut
+from gpupool.wire.jobs import ExplainOut, GroupIn, RoleIn
 from gpupool.wire.report import StartsOut
 from tests.support.house import House
 
@@ -96,9 +98,54 @@ def test_an_estimate_is_told_with_how_many_of_a_hundred_came_true(house: House) 
     house.allocations.placer.run_once()
     answer = explained(house)
     assert (answer.start_promised, answer.start_chance_pct) == (False, 40)
-    assert answer.hints[-1] == "of 100 such estimates 40 came true"
+    words = f"about {format_instant(answer.start_ns or 0)}, 4 of 10 start by then"
+    assert (answer.start, answer.hints[-1]) == (words, f"wait: it starts {words}")
     (row,) = house.allocations.queue(house.admin, 10)
-    assert (row.start_promised, row.start_chance_pct) == (False, 40)
+    assert (row.start, row.start_promised, row.start_chance_pct) == (words, False, 40)
+    assert listed(house)["next"] == (words, answer.start_ns, False, 40)
+    assert listed(house)["holder"] == (None, None, False, None)
+
+
+def test_a_promise_is_told_alike_everywhere_and_of_its_own_claim_alone(promised: House) -> None:
+    promised.submit(1000, None, name="behind", count=2, max_seconds=60)
+    promised.allocations.placer.run_once()
+    answer = explained(promised)
+    words = f"by {format_instant(answer.start_ns or 0)}"
+    assert (answer.start, answer.start_promised, answer.start_chance_pct) == (words, True, None)
+    assert listed(promised)["next"] == (words, answer.start_ns, True, None)
+    first, second = promised.allocations.queue(promised.admin, 10)
+    assert ((first.job, first.start), (second.job, second.start)) == (("next", words), ("behind", None))
+    behind = explained(promised, "behind")
+    assert (behind.start, behind.start_ns, listed(promised)["behind"][0]) == (None, None, None)
+    assert behind.hints[-1] == f"wait: the first claim like it starts {words}"
+
+
+def test_the_line_of_an_array_has_the_start_of_its_next_member(house: House) -> None:
+    house.submit(1000, None, name="holder", count=2, max_seconds=3600)
+    house.submit(1000, None, name="sweep", count=2, max_seconds=60, array=3)
+    house.finish("holder")
+    for _ in range(2):
+        house.allocations.placer.run_once()
+    start = listed(house)["sweep.[1-2]"]
+    assert (house.job("sweep.0").state, start[2]) == ("starting", True)
+    answer = explained(house, "sweep.1")
+    assert start == (answer.start, answer.start_ns, answer.start_promised, answer.start_chance_pct)
+
+
+def test_every_member_of_a_gang_has_the_start_of_the_gang(house: House) -> None:
+    house.submit(1000, None, name="holder", count=2, max_seconds=3600)
+    gang = GroupIn(name="train", parts=[RoleIn(name="worker", count=2)])
+    house.submit(1000, None, name="train", max_seconds=60, gang=gang)
+    house.allocations.placer.run_once()
+    starts = {told for name, told in listed(house).items() if name.startswith("train")}
+    (row,) = house.allocations.queue(house.admin, 10)
+    assert starts == {(row.start, row.start_ns, True, None)}
+
+
+def listed(house: House) -> dict[str, tuple[str | None, int | None, bool, int | None]]:
+    """By name what `ps` is told of starts."""
+    page = house.allocations.list_jobs(house.admin, Filter(), None, 100)
+    return {job.name: (job.start, job.start_ns, job.start_promised, job.start_chance_pct) for job in page.items}
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpupool.base.units import format_instant
+from gpupool.scheduling import wording_help
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
 from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, NumaOut, ProcessOut, ProcessUse, UsageOut
@@ -37,6 +39,7 @@ from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
 NOW = NOON + 125 * 10**9
 GIB = 1 << 30
+ABOUT = wording_help.start(NOON, promised=False, chance_pct=68)
 
 
 def job(name: str = "train", state: str = "running", **changes: Any) -> dict[str, Any]:
@@ -239,12 +242,14 @@ def queued() -> list[dict[str, Any]]:
     rows = [
         QueuedOut(
             place=1, job="train", id="j-0000000001", tenant="nlp", user="alice", share="1.00 GPU", priority=100,
-            waited_seconds=65, reason="not a whole card free", start_ns=NOON, start_promised=True,
+            waited_seconds=65, reason="not a whole card free", start=f"by {format_instant(NOON)}", start_ns=NOON,
+            start_promised=True,
         ),
         QueuedOut(place=2, count=12),
         QueuedOut(
             place=14, count=4, job="mpi", id="j-0000000002", tenant="nlp", user="bob", share="0.50 GPU", priority=0,
-            gang=True, waited_seconds=3600, reason="room for a part of the gang only",
+            gang=True, waited_seconds=3600, reason="room for a part of the gang only", start=ABOUT, start_ns=NOON,
+            start_chance_pct=68,
         ),
     ]  # fmt: skip
     return [row.model_dump(mode="json") for row in rows]
@@ -266,8 +271,11 @@ def explained() -> dict[str, Any]:
         job="big",
         state="pending",
         sentence="needs 16 whole cards on one node; 15 are free",
-        hints=["wait: it starts as soon as enough is given back"],
+        hints=[f"wait: it starts {ABOUT}"],
         cards={"not a whole card free": 1},
+        start=ABOUT,
+        start_ns=NOON,
+        start_chance_pct=68,
         nodes={"too few fitting cards on the node": 2},
         nearest="15 × [1.00 GPU (100 % compute) + 143771 MiB]",
         holders=["train holds 0.30 GPU (30 % compute) + 8192 MiB"],
@@ -348,7 +356,7 @@ def answers() -> dict[str, Any]:
     array = {"name": "sweep.1", "array": "sweep", "array_index": 1, "count": 2, "submitted_ns": NOON}
     jobs = [
         job("big", "pending", reason="needs 16 whole cards on one node; 15 are free", gpu_milli=1000, count=16,
-            share="16 × [1.00 GPU (100 % compute) + 143771 MiB]"),
+            share="16 × [1.00 GPU (100 % compute) + 143771 MiB]", start=ABOUT, start_ns=NOON, start_chance_pct=68),
         job("train"),
         job(**array, state="done", exit_code=0),
         job("broken", "failed", exit_code=7, reason="exit code 7"),

@@ -19,6 +19,7 @@ def options(**given: Any) -> Namespace:
 
 def side(**other: Any) -> dict[str, Any]:
     queue = {"waiting": 9, "start_now": 0, "start_later": 5, "wait_p50_seconds": 5400.0, "wait_p95_seconds": None}
+    queue |= {"promised": 1, "estimated": 3, "estimate_chance_pct": 68}
     return {
         "nodes": 2,
         "cards": 16,

@@ -10,7 +10,8 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.model.quota import UNLIMITED, Amount, Quota
-from gpupool.scheduling.snapshot import Level, Running, Snapshot, TenantView, Waiting
+from gpupool.scheduling.foretold import Foretold, Tally
+from gpupool.scheduling.snapshot import Level, Running, Snapshot, Start, TenantView, Waiting
 from gpupool.simulation.altered import altered
 from gpupool.simulation.trace import NS, Node
 from gpupool.simulation.whatif import Change, forecast
@@ -55,6 +56,31 @@ def test_as_it_is_jobs_start_when_what_runs_ends() -> None:
     # Card 0 comes back after 50 s, then every 60 s; all have waited 100 s already.
     assert (found.queue.waits.p50, found.queue.waits.p95) == (210, 270)
     assert (found.allocation_now_pct, found.largest_milli, found.whole_nodes, found.no_end) == (100, 0, 0, 0)
+
+
+def test_claims_that_wait_have_promised_starts_and_estimates_with_their_chance() -> None:
+    found = forecast(FULL, Change(), NOW, DAY)
+    assert (found.queue.promised, found.queue.estimated, found.queue.chance_pct) == (1, 0, None)
+    late = pool([node("a", 2)], [runs("r0", 0, 7200), runs("r1", 1, 9000)], waits("w0"))
+    book = Foretold({"head normal hours": Tally.of(60, 40)})
+    found = forecast(late, Change(), NOW, DAY, book)
+    assert (found.queue.promised, found.queue.estimated, found.queue.chance_pct) == (0, 1, 60)
+    assert (found.tenants["nlp"].estimated, found.tenants["cv"].estimated) == (1, 0)
+
+
+def test_what_was_promised_is_kept_unless_its_card_is_taken_away() -> None:
+    head = waits("w0", seconds=600)
+    start = Start(NOW + 50 * NS, (0,), True, (1000,), (SIZE,), "w0", firm=True, devices=(FULL.cards.uuids[0],))
+    urgent = Waiting("cv", 1000, WHOLE, ("u0",), 1, 950 * NS, seconds=600)
+    held = replace(
+        pool([node("a", 2)], [runs("r0", 0, 50), runs("r1", 1, 500)], urgent, head), promised={head.key: start}
+    )
+    assert forecast(held, Change(), NOW, DAY).tenants["nlp"].waits.p50 == 150
+    assert forecast(replace(held, promised={}), Change(), NOW, DAY).tenants["nlp"].waits.p50 == 600
+    two = pool([node("a", 1), node("b", 1)], [runs("r0", 0, 50), runs("r1", 1, 500)], urgent, head)
+    there = replace(start, devices=(two.cards.uuids[0],))
+    without = forecast(replace(two, promised={head.key: there}), Change(remove=("a",)), NOW, DAY)
+    assert without.tenants["nlp"].waits.p50 == 1200
 
 
 def test_more_nodes_start_jobs_now_and_shorten_the_waits() -> None:
