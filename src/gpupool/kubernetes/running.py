@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpupool.kubernetes.gangs import job_name
+from gpupool.kubernetes.gangs import expected, job_name
 from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
 from gpupool.kubernetes.pods import Pod
 from gpupool.model.claim import Shape
+from gpupool.model.gang import MEMBER
 from gpupool.scheduling.snapshot import Running
 
 NS = 10**9
@@ -63,9 +64,10 @@ def _running(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> Running 
         return None
     started = (pod.started_ns or pod.created_ns) if pod else 0
     limit = pod.max_seconds if pod else None
-    leaving = entry.state is EntryState.DRAINING or pod is None or pod.deleting or bool(entry.leaving_for)
+    job, ends = job_name(entry.uid, entry.container), _ends(entry, pod)
+    alone = pod is not None and len(pod.asks) == 1 and pod.gang == entry.gang
     return Running(
-        job=job_name(entry.uid, entry.container),
+        job=job,
         tenant=entry.tenant,
         priority=entry.priority,
         rows=tuple(rows[seat.device] for seat in entry.seats),
@@ -74,11 +76,20 @@ def _running(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -> Running 
         shape=_shape(entry, pod),
         started_ns=started,
         ends_ns=None if limit is None else started + limit * NS,
-        preemptible=pod is not None and pod.preemptible and not leaving,
+        preemptible=pod is not None and pod.preemptible and not (ends or entry.leaving_for),
         gang=entry.gang,
-        leaving_for=entry.leaving_for,
+        # who leaves for nobody frees its seats for everybody: nobody else has to leave for them
+        leaving_for=entry.leaving_for or (job if ends else ""),
         reservation=entry.reservation or None,
+        # a pod with several claims leaves whole, and a member to come cannot be counted on: then the gang does too
+        role=MEMBER if alone and entry.gang else "",
+        least=pod.gang_minimum if alone and entry.gang and pod is not None else None,
     )
+
+
+def _ends(entry: Entry, pod: Pod | None) -> bool:
+    """Whether its seats come back by themselves; those of a member to come are kept."""
+    return entry.state is EntryState.DRAINING or (not expected(entry.uid) if pod is None else pod.deleting)
 
 
 def _shape(entry: Entry, pod: Pod | None) -> Shape:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpupool.kubernetes.objects import Entry, GpuNode
-from gpupool.kubernetes.pods import read_pod
+from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
+from gpupool.kubernetes.pods import Pod, read_pod
 from gpupool.kubernetes.running import RunningJobs
 from gpupool.model.allocation import Seat
+from gpupool.scheduling.units import units
 from tests.support import kube_builders
 
 ROWS = {"GPU-0": 4}
@@ -43,3 +44,55 @@ def test_what_is_known_of_a_node_goes_with_it() -> None:
     jobs.note(GpuNode("n0", entries=(entry("a"),)), {}, ROWS)
     jobs.keep_only(["n1"])
     assert jobs.all() == ()
+
+
+def member(name: str, started: int, containers: tuple[str, ...] = ("main",), **more) -> Pod:
+    asked = {one: kube_builders.asking() for one in containers}
+    made = read_pod(kube_builders.pod(name, asked, gang=kube_builders.gang(3, 2), preemptible=True))
+    return replace(made, started_ns=started, **more)
+
+
+def seen(*pods: Pod, entries: tuple[Entry, ...] = ()) -> list[list[str]]:
+    """What leaves together, by the names of the pods."""
+    jobs = RunningJobs()
+    mine = tuple(
+        replace(entry(pod.name), gang=pod.gang, container=ask.container, state=EntryState.ACTIVE)
+        for pod in pods
+        for ask in pod.asks
+    )
+    jobs.note(GpuNode("n0", entries=(*mine, *entries)), {pod.uid: pod for pod in pods}, ROWS)
+    return [sorted(job.job.split("/")[0] for job in unit.jobs) for unit in units(jobs.all())]
+
+
+def test_a_member_beyond_the_minimum_that_started_last_may_leave_alone() -> None:
+    assert seen(member("a", 3), member("b", 1), member("c", 2)) == [["uid-b", "uid-c"], ["uid-a"]]
+
+
+def test_a_gang_whose_pods_have_several_claims_leaves_whole() -> None:
+    pods = [member(name, at, ("main", "side")) for at, name in enumerate("abc")]
+    assert seen(*pods) == [sorted([f"uid-{name}" for name in "abc"] * 2)]
+
+
+def test_a_gang_with_a_seat_for_a_member_to_come_leaves_whole() -> None:
+    pods = member("a", 1), member("b", 2)
+    to_come = replace(entry("c"), uid="gang/default/train/0", gang=pods[0].gang)
+    assert seen(*pods, entries=(to_come,)) == [["gang", "uid-a", "uid-b"]]
+
+
+def test_whoever_ends_by_itself_frees_its_seats_for_all_and_is_not_evicted() -> None:
+    jobs = RunningJobs()
+    pods = {f"uid-{name}": replace(read_pod(kube_builders.pod(name)), preemptible=True) for name in "abc"}
+    pods["uid-b"] = replace(pods["uid-b"], deleting=True)
+    drains = replace(entry("c"), state=EntryState.DRAINING)
+    told = replace(entry("e"), leaving_for="uid-x/main")
+    to_come = replace(entry("f"), uid="gang/default/train/0", gang="default/train")
+    jobs.note(GpuNode("n0", entries=(entry("a"), entry("b"), drains, entry("d"), told, to_come)), pods, ROWS)
+    found = {one.job: (one.leaving_for, one.preemptible) for one in jobs.all()}
+    assert found == {
+        "uid-a/main": ("", True),
+        "uid-b/main": ("uid-b/main", False),
+        "uid-c/main": ("uid-c/main", False),
+        "uid-d/main": ("uid-d/main", False),
+        "uid-e/main": ("uid-x/main", False),
+        "gang/default/train/0/main": ("", False),
+    }
