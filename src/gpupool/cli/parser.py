@@ -149,6 +149,17 @@ def one_of(option: str, *choices: str) -> Callable[[str], str]:
     return check
 
 
+def path_of(option: str) -> Callable[[str], str]:
+    """A type for options that name a file: an empty word, as of an unset variable, is refused."""
+
+    def check(text: str) -> str:
+        if text:
+            return text
+        raise BadOption(f"{option} has no name of a file", hint=f"{option} FILE")
+
+    return check
+
+
 def number(option: str, what: str, smallest: int, largest: int) -> Callable[[str], int]:
     """A type for options that are integers within bounds."""
 

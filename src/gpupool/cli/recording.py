@@ -119,10 +119,20 @@ def _unwritten(path: str, error: OSError) -> StateUnusable:
     return StateUnusable(f"{path} cannot be written: {error.strerror or error}", hint="choose another file")
 
 
+def refuse_overwriting(record: str | None, *read: str | None) -> None:
+    """A record, or a list beside it, is not written over a list that is read. Raises BadOption."""
+    for written in [] if record is None else [Path(record), *_lists(record)]:
+        for given in filter(None, read):
+            if written.exists() and Path(given).exists() and written.samefile(given):
+                raise BadOption(f"--record {record} would overwrite {given}, which is read", hint="choose another name")
+
+
 def checked(options: argparse.Namespace) -> int:
     """Faults on the output; exit status 1 where there are any. Raises BadOption, BadTrace, Unavailable."""
     from gpupool.simulation.check_files import check_files
 
+    if options.record or options.page:
+        raise BadOption("--check simulates nothing: there is nothing for --record and --page", hint="one of them alone")
     if not options.nodes or not options.trace.endswith(".csv") or not options.nodes.endswith(".csv"):
         hint = "gpupool simulate run.claims.csv --nodes run.nodes.csv --check run.csv"
         raise BadOption("--check reads raw lists: TRACE and --nodes are .csv files", hint=hint)

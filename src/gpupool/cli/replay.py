@@ -16,9 +16,9 @@ from gpupool.cli.context import Context
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.listing import instant
 from gpupool.cli.output import Column, many, print_data, table
-from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, path_of
 from gpupool.cli.pool_log import pages_of, policy_of
-from gpupool.cli.recording import recorded
+from gpupool.cli.recording import recorded, refuse_overwriting
 from gpupool.cli.simulate import progress
 from gpupool.cli.tune import take_second_place
 
@@ -47,12 +47,22 @@ def register(parser: Parser) -> None:
         "gpupool events --after 0 -o json > events.jsonl; gpupool replay --log events.jsonl --page day.html",
     ]
     add = parser.add_argument
-    add("--log", metavar="FILE", help="events that were saved: gpupool events --after 0 -o json (default: the pool's)")
+    add(
+        "--log",
+        metavar="FILE",
+        type=path_of("--log"),
+        help="events that were saved: gpupool events --after 0 -o json (default: the pool's)",
+    )
     add("--policy", metavar="NAME,...", help="policies to decide by (default: the pool's own)")
     add("--from", dest="since", metavar="TIME", help="jobs submitted from then on: 2h (ago), 2026-11-20, ISO")
     add("--to", dest="until", metavar="TIME", help="jobs submitted before then; later ones do not come")
-    add("--record", metavar="FILE", help="write every decision there (.csv or .parquet), as simulate does")
-    add("--page", metavar="FILE", help="draw the replay of one policy there, one HTML page")
+    add(
+        "--record",
+        metavar="FILE",
+        type=path_of("--record"),
+        help="write every decision there (.csv or .parquet), as simulate does",
+    )
+    add("--page", metavar="FILE", type=path_of("--page"), help="draw the replay of one policy there, one HTML page")
     add_output(parser, OBJECT_FORMATS)
 
 
@@ -66,6 +76,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
         from gpupool_native import kernel_path
 
         use_kernel(kernel_path())
+    refuse_overwriting(options.record, options.log)
     from_ns, to_ns = _instant_ns(options.since), _instant_ns(options.until)
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise BadOption(f"--from {options.since} is not before --to {options.until}", hint="--from 7d --to 1d")

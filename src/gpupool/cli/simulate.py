@@ -14,8 +14,8 @@ from gpupool.base.units import format_duration
 from gpupool.cli.context import Context, say
 from gpupool.cli.interrupt import interrupted_by_sigterm
 from gpupool.cli.output import Column, print_data, table
-from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number, one_of
-from gpupool.cli.recording import checked, recorded, recording
+from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output, number, one_of, path_of
+from gpupool.cli.recording import checked, recorded, recording, refuse_overwriting
 
 if TYPE_CHECKING:
     from gpupool.simulation.parallel import Tell
@@ -70,14 +70,30 @@ def register(parser: Parser) -> None:
         metavar="online|oracle",
         help="what policies know of the jobs to come: what a pool would, or all (default: online)",
     )
-    add("--out", metavar="DIR", help="write results.json and report.html there; with --check: compare them")
+    add(
+        "--out",
+        metavar="DIR",
+        type=path_of("--out"),
+        help="write results.json and report.html there; with --check: compare them",
+    )
     add(
         "--record",
         metavar="FILE",
+        type=path_of("--record"),
         help="write every decision there (.csv or .parquet), and lists of claims and nodes beside it",
     )
-    add("--page", metavar="FILE", help="draw the life there: cards over time, the queue, fragments; one HTML page")
-    add("--check", metavar="FILE", help="simulate nothing: check such a record by the lists TRACE and --nodes alone")
+    add(
+        "--page",
+        metavar="FILE",
+        type=path_of("--page"),
+        help="draw the life there: cards over time, the queue, fragments; one HTML page",
+    )
+    add(
+        "--check",
+        metavar="FILE",
+        type=path_of("--check"),
+        help="simulate nothing: check such a record by the lists TRACE and --nodes alone",
+    )
     add_output(parser, OBJECT_FORMATS)
 
 
@@ -89,6 +105,7 @@ def run(options: argparse.Namespace, context: Context) -> int:
         from gpupool_native import kernel_path
 
         use_kernel(kernel_path())
+    refuse_overwriting(options.record, options.trace, options.nodes)
     if options.check:
         return checked(options)
     if options.protocol:

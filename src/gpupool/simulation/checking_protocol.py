@@ -61,7 +61,9 @@ def check_protocol(
     pods: Iterable[Row], nodes: Sequence[Row], record: Iterable[Row], results: Sequence[Mapping[str, Any]] | None = None
 ) -> Iterator[Fault]:
     """Everything that is wrong with the record, in its order, then what is wrong with `results`, if they are given."""
-    known = {row["name"]: _pod(row) for row in pods}
+    known: dict[str, list[_Pod]] = {}
+    for row in pods:
+        known.setdefault(row["name"], []).append(_pod(row))
     lives: dict[_Name, _Life] = {}
     for line, row in enumerate(record, start=2):
         name = row["policy"], row["seed"]
@@ -83,16 +85,16 @@ _Found = Iterator[tuple[str, str]]
 """Which rule, and the numbers."""
 
 
-def _taken(life: _Life, known: Mapping[str, _Pod], line: int, row: Row) -> Iterator[Fault]:
+def _taken(life: _Life, known: Mapping[str, Sequence[_Pod]], line: int, row: Row) -> Iterator[Fault]:
     try:
         yield from (Fault(line, *found) for found in _line(life, known, row))
     except ValueError as error:
         yield Fault(line, "unreadable", f"{row['claim']}: {error}")
 
 
-def _line(life: _Life, known: Mapping[str, _Pod], row: Row) -> _Found:
+def _line(life: _Life, known: Mapping[str, Sequence[_Pod]], row: Row) -> _Found:
     life.lines += 1
-    claim, pod = row["claim"], known.get(row["pod"])
+    claim, pod = row["claim"], _named(known.get(row["pod"], ()), row)
     if int(row["order"]) != life.lines:
         yield "order", f"{claim} has the place {row['order']}, and {life.lines} is due"
         life.lines = int(row["order"])
@@ -114,6 +116,11 @@ def _line(life: _Life, known: Mapping[str, _Pod], row: Row) -> _Found:
     else:
         yield "unknown event", f"{row['event']} of {claim}"
     yield from _sums(life, row)
+
+
+def _named(pods: Sequence[_Pod], row: Row) -> _Pod | None:
+    """The pod of that name; of several, the one that asks for what the line says."""
+    return next((pod for pod in pods if not list(_amounts(pod, row))), pods[0] if pods else None)
 
 
 def _amounts(pod: _Pod, row: Row) -> _Found:
@@ -184,11 +191,11 @@ def _sums(life: _Life, row: Row) -> _Found:
         life.levels.setdefault(level, []).append(life.allocated)
 
 
-def _end(life: _Life, known: Mapping[str, _Pod]) -> _Found:
+def _end(life: _Life, known: Mapping[str, Sequence[_Pod]]) -> _Found:
     """Whether all came, and as much was asked for as the protocol says."""
     if life.lines != life.due:
         yield "cut off", f"it has {life.lines} of {life.due} arrivals"
-    largest = max((pod.asked for pod in known.values()), default=0)
+    largest = max((pod.asked for pods in known.values() for pod in pods), default=0)
     due = life.capacity * DEMAND_PCT // 100
     if largest and not due - largest <= life.asked <= due + largest:
         yield "demand", f"{life.asked} thousandths are asked for, and {due} are {DEMAND_PCT} % of the cards"

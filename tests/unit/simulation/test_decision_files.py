@@ -201,3 +201,33 @@ def test_a_record_of_the_other_kind_is_refused_with_what_made_it(
     (tmp_path / "run.csv").write_text(",".join(decisions.COLUMNS) + "\n")
     assert main([*words, str(tmp_path / "run.csv")]) == 1
     assert "it has no line" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--record", ""], "--record has no name of a file"),
+        (["--check", ""], "--check has no name of a file"),
+        (["--page", ""], "--page has no name of a file"),
+        (["--out", ""], "--out has no name of a file"),
+        (["--record", "a.csv", "--check", "b.csv"], "--check simulates nothing"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", SMALL, *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("record", ["run.claims.csv", "run.nodes.csv", "run.csv"])
+def test_a_record_is_not_written_over_a_list_that_is_read(
+    record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.claims.csv").write_text("job,arrival_seconds,gpu_milli,seconds\na,0,500,1\n")
+    Path("run.nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,1000,1000,1,T4\n")
+    before = Path("run.claims.csv").read_text()
+    assert main(["simulate", "run.claims.csv", "--nodes", "run.nodes.csv", "--record", record]) == 2
+    assert "would overwrite run." in capsys.readouterr().err
+    assert Path("run.claims.csv").read_text() == before

@@ -158,6 +158,15 @@ def test_the_command_checks_by_the_raw_lists(folder: Path, capsys: pytest.Captur
     assert {fault["rule"] for fault in faults} == {"cut off"}
 
 
+def test_pods_of_one_name_are_told_apart_by_what_they_ask(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "pods.csv").write_text(pods() + "pod-00,1,1,1,100,\npod-00,2,2,1,200,\n")
+    words = ["simulate", str(tmp_path / "pods.csv"), "--nodes", str(tmp_path / "nodes.csv")]
+    record = str(tmp_path / "run.csv")
+    assert main([*words, "--protocol", "fgd", "--policy", "fgd", "--record", record]) == 0
+    assert main([*words, "--check", record]) == 0
+
+
 def test_the_checker_imports_nothing_but_the_standard_library_and_its_neighbour() -> None:
     tree = ast.parse(Path(checking_protocol.__file__).read_text())
     found = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
