@@ -79,6 +79,12 @@ def is_scattered(classes: Classes) -> bool:
     return bool(2 * most_first[:FEW_SIZES].sum() < most_first.sum())
 
 
+def mean_share(classes: Classes) -> int:
+    """In milli-devices, 0 where no shares are."""
+    _, sizes, _, asked = _shares(classes)
+    return int(sizes @ asked) // int(asked.sum()) if len(sizes) else 0
+
+
 def _shares(classes: Classes) -> tuple[Classes, Ints, Ints, Ints]:
     """Classes of shares, their different sizes, which of these each class has, and how often each size is asked for."""
     shares = classes.only((classes.count > 0) & (classes.milli < WHOLE))

@@ -110,13 +110,28 @@ def scarcer(expected: Expected, cards: Cards) -> HostResource:
     """
     if cards.hosts is None:
         return PROCESSORS
-    asked = dict.fromkeys((PROCESSORS, MAIN_MEMORY), 0)
-    for shape, weight in zip(expected.shapes, whole_weights(expected.counts), strict=True):
-        for resource in asked:
-            asked[resource] += weight * resource.of_shape(shape)
-    by_memory = asked[MAIN_MEMORY] * int(cards.hosts.cpu_milli.sum())
-    by_processors = asked[PROCESSORS] * int(cards.hosts.memory_bytes.sum())
+    by_memory = _asked(expected, MAIN_MEMORY) * int(cards.hosts.cpu_milli.sum())
+    by_processors = _asked(expected, PROCESSORS) * int(cards.hosts.memory_bytes.sum())
     return MAIN_MEMORY if by_memory > by_processors else PROCESSORS
+
+
+def is_short(expected: Expected, cards: Cards, resource: HostResource) -> bool:
+    """Whether claims ask for a greater part of all there is of the hosts' resource than of all compute.
+
+    Where they do, hosts are used up before cards are, whatever is left of the cards.
+    """
+    there = resource.of_hosts(cards)
+    if there is None:
+        return False
+    weights = whole_weights(expected.counts)
+    shapes = zip(expected.shapes, weights, strict=True)
+    compute = sum(weight * shape.count * shape.held_milli for shape, weight in shapes)
+    return _asked(expected, resource) * WHOLE * len(cards) > compute * int(there.sum())
+
+
+def _asked(expected: Expected, resource: HostResource) -> int:
+    weights = whole_weights(expected.counts)
+    return sum(weight * resource.of_shape(shape) for shape, weight in zip(expected.shapes, weights, strict=True))
 
 
 def typical(classes: Classes, covered_pct: int = COVERED_PCT) -> Classes:

@@ -10,7 +10,7 @@ from gpupool.scheduling.host_resource import MAIN_MEMORY, PROCESSORS
 from gpupool.scheduling.kernel import Kernel
 from gpupool.scheduling.ranking import Ranking
 from gpupool.scheduling.score_binpack import Binpack
-from gpupool.scheduling.score_stream import SCATTERED_STEP, Look, StreamFill, start
+from gpupool.scheduling.score_stream import FINE_STEP_BELOW, SCATTERED_STEP, STEP, Look, StreamFill, start
 from gpupool.scheduling.snapshot import Cards, Expected
 from gpupool.scheduling.streams import NUMBER, Values
 from tests.support.scheduling_builders import cards
@@ -107,8 +107,9 @@ def test_whether_claims_end_decides_what_a_node_is_worth() -> None:
         rater = start(free, Expected(shapes, (1, 1), returned_pct), 0)
         scores.append(int(rater.rate(Fit(third, free), np.array([0]))[0]))
     # A stream fills the half with 300 or with 500, 400 in the mean; the next claim could use all of it. Besides, a half
-    # of a card is cut for what costs a third of one: that counts twice, or a quarter.
-    assert scores[0] == scores[1] == (300 - 400 - 334) // 150
+    # of a card is cut for what costs a third of one: that counts twice, or a quarter. Shares of 400 in the mean are
+    # told apart in finer steps than those of 475.
+    assert scores[0] == scores[1] == (300 - 400 - 334) // (150 * 400**2 // 475**2)
     assert scores[2] == scores[3] == (300 - 500 - 42) // 40
 
 
@@ -161,6 +162,36 @@ def test_many_sizes_alike_are_rated_by_the_next_claim_also_while_a_pool_fills() 
     assert not Look.of(free, Expected(few, (1,) * len(few), 0)).near
 
 
+def test_where_hosts_are_gone_before_cards_streams_see_them_and_cuts_count_nothing() -> None:
+    """A half of a card beside a host that is used up is worth nothing, however well it was cut."""
+    many = range(50, 1000, 50)
+    for host_gib, short in [(1, False), (40, True)]:
+        free = Free(cards("2x2xT4", hosts=(100_000, 64 * GIB)), compiled=False)
+        shapes = tuple(Shape(size, 0, cpu_milli=size, host_bytes=host_gib * size * GIB // 1000) for size in many)
+        look = Look.of(free, Expected(shapes, (1,) * len(shapes), 0))
+        assert (look.scattered, look.short, look.near) == (True, short, not short)
+        assert look.resource is (MAIN_MEMORY if short else PROCESSORS)
+        assert look.cuts(look.kinds(free)).worth.any() == (not short)
+        assert not Look.of(free, Expected(shapes, (1,) * len(shapes), 100)).short
+
+
+def test_small_shares_are_told_apart_in_finer_steps() -> None:
+    free = Free(cards("2x2xT4"), compiled=False)
+    steps = []
+    for sizes in [(500,), (600, 810), (60, 120), (10,), ()]:
+        shapes = (Shape(1000, 0), *(Shape(size, 0) for size in sizes))
+        steps.append(Look.of(free, Expected(shapes, (1,) * len(shapes), 0)).step)
+    assert steps == [STEP, STEP, STEP * 90**2 // FINE_STEP_BELOW**2, 1, STEP]
+
+
+def test_steps_are_as_they_were_where_memory_of_cards_counts() -> None:
+    free = Free(cards("2x2xT4"), compiled=False)
+    served = Shape(100, 8 * GIB)
+    look = Look.of(free, Expected((served,), (1,), 0))
+    assert len(look.likely.memory)
+    assert look.step == STEP
+
+
 SIZES = {"few": (190, 300, 500, 810, 1000), "many": tuple(range(70, 980, 50)), "odd": tuple(range(31, 1000, 13))}
 
 
@@ -180,7 +211,7 @@ def test_the_kernel_scores_and_chooses_as_numpy_does(
     expected = Expected(shapes, tuple(range(1, 2 * len(shapes), 2)), returned_pct)
     frees = [Free(pool, compiled=compiled) for compiled in (True, False)]
     look = Look.of(frees[0], expected)
-    assert look.near == (returned_pct == 100 or sizes != "few")
+    assert look.near == (returned_pct == 100 or (sizes != "few" and not look.short))
     assert (look.resource is MAIN_MEMORY) == (host_gib == 64 and not look.near)
     raters = [start(free, expected, 0) for free in frees]
     chance, held = np.random.default_rng(7), list[tuple[int, np.ndarray, int, np.ndarray, int, int]]()
