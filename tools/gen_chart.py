@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
+from generated import ROOT, write_or_check
 
 from gpupool.kubernetes import install, schemas
 
-CHART = Path(__file__).parent.parent / "deploy" / "helm" / "gpupool"
+CHART = ROOT / "deploy" / "helm" / "gpupool"
 VALUES = "values.schema.json"
 NAMESPACE = "THE-NAMESPACE-OF-THE-RELEASE"
 MADE = "# Made by `make docs` from gpupool/kubernetes/install.py; change that instead.\n"
@@ -52,18 +52,5 @@ def _closed(part: Any) -> Any:
     return kept | closed
 
 
-def main(words: list[str]) -> int:
-    """Write them; with --check say whether that would change anything."""
-    made = files()
-    if "--check" in words:
-        stale = [name for name, text in made.items() if (CHART / name).read_text() != text]
-        if stale:
-            sys.stderr.write(f"{', '.join(stale)} of the chart: run `make docs`\n")
-        return 1 if stale else 0
-    for name, text in made.items():
-        (CHART / name).write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check({CHART / name: text for name, text in files().items()}))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+
+from generated import ROOT, write_or_check
 
 from gpupool.cli.commands import GROUPS
 from gpupool.cli.help import command_help, exit_codes, overview
 from gpupool.cli.parser import command_parser
 
-TARGET = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+TARGET = ROOT / "docs" / "reference" / "cli.md"
 
 HEAD = """# Command line
 
@@ -57,15 +58,5 @@ def _command(name: str) -> list[str]:
     return parts
 
 
-def main() -> int:
-    if "--check" in sys.argv:
-        current = TARGET.exists() and TARGET.read_text() == page()
-        print(f"{TARGET} is {'current' if current else 'out of date: make docs'}")
-        return 0 if current else 1
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({TARGET: page()}))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from generated import ROOT, write_or_check
+
 sys.path.insert(0, str(ROOT))
 
-from tests.conformance.filed import SUITES as QUOTA_SUITES  # noqa: E402
-from tests.conformance.table import Argued, Found, all_examined, argued  # noqa: E402  (found from the root alone)
+from tests.conformance.filed import SUITES as QUOTA_SUITES
+from tests.conformance.table import Argued, Found, all_examined, argued
 
 TARGET = ROOT / "docs" / "reference" / "conformance.md"
 TITLES = {"kai": "KAI-Scheduler", "kueue": "Kueue", "slurm": "Slurm"}
@@ -69,14 +69,5 @@ def _reason(one: Argued) -> Iterator[str]:
     yield ""
 
 
-def main() -> int:
-    if "--check" in sys.argv:
-        current = TARGET.exists() and TARGET.read_text(encoding="utf-8") == page()
-        print(f"{TARGET} is {'current' if current else 'out of date: make docs'}", file=sys.stderr)
-        return 0 if current else 1
-    TARGET.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({TARGET: page()}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from generated import ROOT, write_or_check
+
 sys.path.insert(0, str(ROOT))
 
-from tests.conformance.filed import SUITES, Filed, filed, sources, table  # noqa: E402 - the tests are no package
+from tests.conformance.filed import SUITES, Filed, filed, sources, table
 
 PAGE = ROOT / "docs" / "reference" / "conformance-kueue-slurm.md"
 TITLES = {"kueue": "Kueue", "slurm": "Slurm"}
@@ -122,17 +122,5 @@ def plain(name: str) -> str:
     return name.replace("|", "/")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with `--check` say whether it is current."""
-    text = page()
-    if "--check" not in arguments:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{PAGE.relative_to(ROOT)} is not current: make docs", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check({PAGE: page()}))

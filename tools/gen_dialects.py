@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
+
+from generated import ROOT, write_or_check
 
 from gpupool.dialects import dstack, lsf, slurm
 from gpupool.dialects.contract import Name
 from gpupool.dialects.facts import MEANINGS
 from gpupool.dialects.registry import DIALECTS, SCHEDULERS
 
-TARGET = Path(__file__).parent.parent / "docs" / "reference" / "dialects.md"
+TARGET = ROOT / "docs" / "reference" / "dialects.md"
 
 HEAD = """# Words of other systems
 <!-- Made by `make docs`; change the code instead. -->
@@ -48,14 +49,5 @@ def _table(names: Iterable[Name]) -> list[str]:
     return ["| word | place | values | means |", "|---|---|---|---|", *rows]
 
 
-def main() -> int:
-    if "--check" in sys.argv:
-        current = TARGET.exists() and TARGET.read_text(encoding="utf-8") == page()
-        print(f"{TARGET} is {'current' if current else 'out of date: make docs'}", file=sys.stderr)
-        return 0 if current else 1
-    TARGET.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({TARGET: page()}))

@@ -7,9 +7,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from generated import ROOT, write_or_check
+
 SPEC = ROOT / "native" / "fence" / "spec"
 PAGE = ROOT / "docs" / "reference" / "fence-coverage.md"
 TABLES = {"The CUDA driver (`libcuda.so.1`)": "driver.tsv", "NVML (`libnvidia-ml.so.1`)": "nvml.tsv"}
@@ -90,17 +90,5 @@ def folded(symbols: Iterable[str]) -> Iterator[str]:
             yield ", ".join(f"`{base}{ending}`" for ending in sorted(endings))
 
 
-def main(check: bool) -> int:
-    """Write the page; with `check` only say when it is not current."""
-    made = page()
-    current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == made
-    if check and not current:
-        print("not current, run `make docs`: docs/reference/fence-coverage.md", file=sys.stderr)
-    elif not current:
-        PAGE.write_text(made, encoding="utf-8")
-        print("docs/reference/fence-coverage.md")
-    return int(check and not current)
-
-
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    sys.exit(write_or_check({PAGE: page()}))

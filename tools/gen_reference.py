@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
+
+from generated import ROOT, write_or_check
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import catalogue
@@ -17,7 +18,6 @@ from gpupool.server.config import ServerConfig
 from gpupool.server.problems import status_of
 from gpupool.store.database import Store, connect
 
-ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 _MADE = "<!-- Made by `make docs`; change the code instead. -->\n"
 
@@ -82,26 +82,5 @@ def openapi_page() -> str:
 PAGES = {"errors.md": errors_page, "lifecycles.md": lifecycles_page, "openapi.json": openapi_page}
 
 
-def main(check: bool) -> int:
-    """Write the pages; with `check` only say which ones are not current."""
-    stale = [name for name, make in PAGES.items() if _read(REFERENCE / name) != make()]
-    if check:
-        return _complain(stale)
-    for name in stale:
-        (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
-        print(f"docs/reference/{name}")
-    return 0
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _complain(stale: list[str]) -> int:
-    for name in stale:
-        print(f"docs/reference/{name} is not what the code says: make docs", file=sys.stderr)
-    return 1 if stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    sys.exit(write_or_check({REFERENCE / name: make() for name, make in PAGES.items()}))
