@@ -42,6 +42,9 @@ RATES = {OPENB_NODES: (10_000, 127), 10_000: (8_000, 120), 50_000: (5_000, 120)}
 CLASSES = {100: None, 1_000: None, 10_000: 20.0}
 """By number of classes, milliseconds at most; without limits."""
 
+SCENES = (("", False, 100), (", a card comes free", False, WHOLE), (", with quotas", True, 100))
+"""What a row is called, whether tenants have quotas, and how much comes free: thousandths of a card."""
+
 MEMBERS, TENANTS, EVENTS = 10, 20, 3
 SECOND = 10**9
 
@@ -114,8 +117,9 @@ class _Filling:
 def _classes() -> Iterator[Row]:
     for count, most in CLASSES.items():
         for what in ("shapes", "gangs"):
-            for words, quotas in (("", False), (", with quotas", True)):
-                millis, limit = Full(count, what, quotas=quotas).milliseconds(), None if quotas else most
+            for words, quotas, freed in SCENES:
+                millis = Full(count, what, quotas=quotas, freed=freed).milliseconds()
+                limit = None if quotas else most
                 note = f"{1000 * millis / count:.0f} µs a class, {count * MEMBERS:,} jobs wait, processor time"
                 yield Row(
                     f"a plan beside {count:,} waiting {what}{words}", "ms", millis, COMMAND, limit=limit, note=note
@@ -125,9 +129,11 @@ def _classes() -> Iterator[Row]:
 class Full:
     """A pool whose cards have a job each; what waits finds no room."""
 
-    def __init__(self, count: int, what: str, layout: str = "1250x8xH200", *, quotas: bool = False) -> None:
+    def __init__(
+        self, count: int, what: str, layout: str = "1250x8xH200", *, quotas: bool = False, freed: int = 100
+    ) -> None:
         self.cards = cards(layout)
-        self.quotas = quotas
+        self.quotas, self.freed = quotas, freed
         self.size = int(self.cards.memory_bytes[0])
         self.register = Register()
         for row in range(len(self.cards)):
@@ -149,12 +155,14 @@ class Full:
             plan = cycle(before, event * SECOND, board=board)
             found.append((time.process_time() - began) * 1000)
             assert len(plan.rejections) == len(self.waiting)
+            assert (self.freed == WHOLE and self.waiting[0].gang is None) == bool(plan.placements)
         return min(found)
 
     def end_one(self, event: int) -> None:
-        """A job ends, whose card has little room left, and the class of that number has one head less."""
+        """A job ends, and the class of that number has one head less. What came free before is taken."""
         self.register.drop(f"r{event * 7}")
-        self.free[event * 7] = 100
+        self.free[:] = 0
+        self.free[event * 7] = self.freed
         waiting = list(self.waiting)
         one = waiting[event]
         if one.gang is None:
@@ -168,7 +176,7 @@ class Full:
     def snapshot(self, generation: int) -> Snapshot:
         held = Amount(WHOLE * len(self.cards) // TENANTS, self.size * len(self.cards) // TENANTS)
         tenants = {f"t{n}": TenantView(self.quota(n, held), held) for n in range(TENANTS)}
-        now = replace(self.cards, free_milli=self.free.copy(), free_bytes=self.free * GIB // 100)
+        now = replace(self.cards, free_milli=self.free.copy(), free_bytes=self.free * self.size // WHOLE)
         return Snapshot(generation, now, tenants, self.waiting, running=self.register.view())
 
 

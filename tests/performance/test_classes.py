@@ -14,6 +14,7 @@ from bench.figures.cycles import TENANTS, Full
 from gpupool.allocations.mirror import Mirror
 from gpupool.allocations.planner import Planner
 from gpupool.base.clock import LedgerClock
+from gpupool.base.units import WHOLE
 from gpupool.model.claim import Rejection
 from gpupool.scheduling.ahead import LOOKS, SEARCHES
 from gpupool.scheduling.board import Board
@@ -70,3 +71,11 @@ def test_a_planner_judges_no_class_that_its_plan_passed_over(monkeypatch: pytest
     assert not judgements
     assert plan.rejections[full.waiting[-1].key].sentence
     assert len(judgements) == 1
+
+
+def test_a_card_that_comes_free_gives_turns_to_few_of_those_that_it_could_serve() -> None:
+    full = Full(MANY, "shapes", "40x8xH200", freed=WHOLE)
+    full.end_one(1)
+    plan = cycle(full.snapshot(1), 10**9)
+    assert plan.placements
+    assert plan.effort.attempts <= 3 * TENANTS

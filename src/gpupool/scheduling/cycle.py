@@ -138,17 +138,21 @@ class Run:
         waiting, placed, queue = self.snapshot.waiting, list[Placement](), self.queue()
         while len(placed) < limit and (turn := queue.take()) is not None:
             i, head = turn
-            if self.asleep is not None and self.asleep.is_closed(i):
+            if self.asleep is not None and self.asleep.is_over(i):
+                self._call_next(queue, i)
                 continue
             self.attempts += 1
+            has_room = self._has_room(i)
             self.ahead.show(waiting[i], claim_of(waiting[i], head))
-            found = [] if self.asleep is not None and i in self.asleep else self._place(waiting[i], head)
+            found = self._place(waiting[i], head) if has_room else []
             placed += [self._placement(job, seated, waiting[i].key.gang) for job, seated in found]
             self.verdicts.placed(i, len(found))
             if (after := self._seen_to(waiting[i], head, [seated for _, seated in found])) is not None:
                 queue.put_back(i, after)
-            elif self.asleep is not None and (behind := self.asleep.after(i, self.ahead.may_promise)) is not None:
-                queue.put_back(behind, 0)
+            if self.asleep is not None:
+                if found:
+                    self.asleep.note_taken(self.ahead.lift)
+                self._call_next(queue, i)
             if waiting[i].key in self.floors:
                 stays = after is not None and not self.borrows(waiting[i])
                 left = after is not None and after < len(waiting[i].heads)
@@ -163,7 +167,7 @@ class Run:
         """Why each class waits of which something is left; of those that slept once somebody asks."""
         if self.asleep is None:
             return self._told(placed, self.verdicts.left())
-        told = self._told(placed, self.verdicts.left(self.asleep.awake()))
+        told = self._told(placed, self.verdicts.left(self.asleep.to_judge()))
         return Rejections(self.verdicts.left, told, After(self.work, placed))
 
     def _told(self, placed: int, classes: Iterable[Waiting]) -> dict[ClassKey, Rejection]:
@@ -180,6 +184,22 @@ class Run:
     def _fall_asleep(self, sleepers: Sleepers, promised: Promised) -> Asleep:
         limits = Limits(self.work.quotas, self.least) if self.work.quotas.limited else None
         return sleepers.of(self.snapshot, promised, limits)
+
+    def _has_room(self, i: int) -> bool:
+        """Whether the class of that number may have room; nothing is out of sight for the looking."""
+        if self.asleep is None:
+            return True
+        if self.asleep.has_room(i):
+            self.asleep.note_turn(i)
+            return True
+        return False
+
+    def _call_next(self, queue: Queue, i: int) -> None:
+        """The class has had its turn: another one of its lane comes to the queue."""
+        assert self.asleep is not None
+        behind = self.asleep.after(i, self.ahead.may_promise)
+        if behind is not None:
+            queue.put_back(behind, 0)
 
     def queue(self) -> Queue:
         """Everybody who waits, in the order of their turns now."""
@@ -215,7 +235,7 @@ class Run:
         if not self._reclaims or not tree.resources:
             return Floors()
         waiting = self.snapshot.waiting
-        awake = waiting if self.asleep is None else [waiting[i] for i in self.asleep.awake()]
+        awake = waiting if self.asleep is None else [waiting[i] for i in self.asleep.restless()]
         inside = (one for one in awake if one.heads and not self.borrows(one))
         return Floors(inside, lambda one: self.owed(one) != NOT_OWED, tree.guarantors)
 

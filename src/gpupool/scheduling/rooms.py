@@ -24,6 +24,8 @@ from gpupool.scheduling.snapshot import Bools, Ints
 _AT_FIRST = 64
 _COLUMNS = ("count", "held", "asked_cpu", "asked_host", "need", "part", "group", "found")
 _MIB_BITS = 20
+_MANY = 1 << 40
+"""Claims for one node: more than anybody counts."""
 
 
 class Rooms:
@@ -74,6 +76,18 @@ class Rooms:
             self._add(self._counted, len(self) - self._counted, np.arange(len(free.cards.nodes)), 1)
             self._counted = len(self)
         return found[: len(self)]
+
+    def most(self) -> Ints:
+        """By place, so many claims have room at the same time at most; `found` is to be read first."""
+        free, shapes = self._free, len(self)
+        columns = {name: column[:shapes] for name, column in self._columns.items()}
+        milli = free.milli[free.open]
+        untouched = int(((milli >= WHOLE) & (free.size >= free.cards.memory_bytes)[free.open]).sum())
+        each = columns["held"] * columns["count"]
+        by_compute = np.maximum(milli, 0).sum() // np.maximum(each, 1)
+        by_cards = np.where(self._whole[:shapes] == 1, untouched // np.maximum(columns["count"], 1), by_compute)
+        found: Ints = np.where((columns["found"] == 0) | (each == 0), columns["found"] * _MANY, by_cards)
+        return found
 
     # --- parts ------------------------------------------------------------------------------
 

@@ -1,20 +1,23 @@
 """Which waiting classes a plan need not look at: they have no room, and nobody can make any for them.
 
-In a full pool with ten thousand classes a change concerns a few of them. A class sleeps where its shape (of a gang,
-that of a role that it needs) has room on no node when the plan starts: seats only vanish while a plan is made. Its turn
-would change nothing but for one thing: the first that find no room are promised a start. So of the sleepers of one
-tenant and priority that wait for the same cards, the first is in the queue, and the next one after it had its turn
-without a promise. This holds where nothing is kept, reserved or owed, and nobody can be evicted.
+In a full pool with ten thousand classes a change concerns a few of them. A class without room (its shape, or that of a
+role that a gang needs, has room on no node) has none later in the plan: seats only vanish while it is made. Its turn
+would change nothing but for one thing: the first that find no room are promised a start. So classes of one tenant and
+priority that wait for the same cards are in a lane, of which one at a time is in the queue: each in turn, until one
+found no room and was not due for a promise, then those that still have room when their turn is near. This holds where
+nothing is kept, reserved or owed, and nobody can be evicted.
 
 Where somebody has a limit, a claim also has no room where a quota is exhausted: while a plan is made nothing is given
-back. There a class sleeps only if its turn comes after those inside what their tenants are guaranteed (`outranked`): it
-stays behind them, in the same lane, and keeps nobody waiting (`floors`). See docs/decisions/0030-the-whole-cycle.md.
+back. There a class is in a lane only if its turn comes after those inside what their tenants are guaranteed
+(`outranked`): it stays behind them, in the same lane, and keeps nobody waiting (`floors`).
+See docs/decisions/0030-the-whole-cycle.md.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -64,28 +67,42 @@ class Sleepers:
         self._begin()
 
     def of(self, snapshot: Snapshot, promised: Collection[str] = (), limits: Limits | None = None) -> Asleep:
-        """Those of the snapshot's classes that sleep while nothing comes free; `limits`: where anybody has one.
+        """The snapshot's classes by lane, with who of them has room; `limits`: where anybody has one.
 
-        A class that was promised a start by the last plan does not, nor does that of a claim that is `promised` one.
+        A class that was promised a start by the last plan is in no lane, nor is that of a claim that is `promised` one.
         """
         self.follow(snapshot.waiting)
-        found = self._rooms.found()
-        asleep = np.zeros(len(self._classes), dtype=np.bool_)
-        asleep[self._owners.now[found[self._shapes.now] == 0]] = True
-        if limits is not None:
-            asked, columns = self._asked(limits), QuotaColumns(limits.quotas, self._tenants)
-            asleep |= columns.exhausted(asked) & (self._single.now == 1)
-            asleep &= columns.outranked(asked)
+        settled = self._counted.now == 1
         for name in self._roster.running_gangs:
             if (slot := self._gangs.get(name)) is not None:
-                asleep[slot] = False  # what it needs depends on who of it runs
-        asleep[self._promised(snapshot, promised)] = False
+                settled[slot] = False  # what it needs depends on who of it runs
+        settled[self._promised(snapshot, promised)] = False
+        if limits is not None:
+            settled &= self._quotas(limits).outranked(self._asked(limits))
         at = np.full(len(self._classes), -1, dtype=np.int64)
         at[self._slots] = np.arange(len(self._slots))
-        lane_of = self._lane_of.now
-        order = self._order[asleep[self._order]]
+        order = self._order[settled[self._order]]
         alike = self._kinds if limits is None else range(len(self._kinds))
-        return Asleep(snapshot.waiting, asleep[self._slots], at[order], lane_of[order], alike)
+        lanes = Lanes(at[order], self._lane_of.now[order], alike)
+        return Asleep(snapshot.waiting, settled[self._slots], lanes, partial(self._room, limits))
+
+    def _room(self, limits: Limits | None) -> Bools:
+        """By number in the snapshot, whether each class has room now, as far as cards and quotas are counted."""
+        self._rooms.found()
+        room = np.ones(len(self._classes), dtype=np.bool_)
+        room[self._owners.now[self._rooms.most()[self._shapes.now] < self._members.now]] = False
+        if limits is not None:
+            room &= ~self._quotas(limits).exhausted(self._asked(limits)) | (self._single.now == 0)
+        now: Bools = room[self._slots]
+        return now
+
+    def _quotas(self, limits: Limits) -> QuotaColumns:
+        return QuotaColumns(limits.quotas, self._tenants)
+
+    def kind(self, waiting: Waiting) -> Hashable:
+        """What cards the class waits for; the same for two that can be due for the same starts."""
+        slot = self._slot_of.get(id(waiting))
+        return self._kind(waiting) if slot is None else self._kinds[self._lane_of.now[slot]][1]
 
     def _promised(self, snapshot: Snapshot, claims: Collection[str]) -> list[int]:
         """Slots of classes with a promise."""
@@ -94,11 +111,6 @@ class Sleepers:
         if moved:  # to another class than they were in
             found += [slot for slot in self._slots.tolist() if not moved.isdisjoint(_claims(self._classes[slot]))]
         return found
-
-    def kind(self, waiting: Waiting) -> Hashable:
-        """What cards the class waits for; the same for two that can be due for the same starts."""
-        slot = self._slot_of.get(id(waiting))
-        return self._kind(waiting) if slot is None else self._kinds[self._lane_of.now[slot]][1]
 
     def find_gang(self, name: str) -> Waiting:
         """The gang's entry in the snapshot that was looked at last, where it has one."""
@@ -125,10 +137,12 @@ class Sleepers:
         self._gangs: dict[str, int] = {}
         self._keys: dict[ClassKey, int] = {}
         self._lane_of = Column()
-        self._shapes, self._owners = Column(), Column()
-        """A needed shape's number, and the slot of the class that needs it."""
+        self._shapes, self._members, self._owners = Column(), Column(), Column()
+        """A needed shape's number, how many claims of it have to find room, and the slot of the class that needs it."""
         self._tenants: dict[str, int] = {}
-        self._tenant_of, self._firm, self._single = Column(), Column(), Column()
+        self._tenant_of, self._firm = Column(), Column()
+        self._counted, self._single = Column(), Column()
+        """Whether rooms count all that it needs, and whether it is no gang."""
         self._milli, self._size = Column(), Column()
         """What each takes at least, of as many classes as were asked about."""
 
@@ -155,9 +169,10 @@ class Sleepers:
         slot = self._slot_of[id(one)] = len(self._classes)
         self._classes.append(one)
         shapes = _needed(one)
-        numbers = [number for shape in shapes if (number := self._rooms.number(shape)) is not None]
+        numbers = [number for shape, _ in shapes if (number := self._rooms.number(shape)) is not None]
         if len(numbers) == len(shapes):  # else it does not sleep
             self._shapes.extend(numbers)
+            self._members.extend([count for _, count in shapes])
             self._owners.extend([slot] * len(numbers))
         kind = self._kind(one)
         lane = self._lanes.setdefault((one.tenant, one.priority, kind), len(self._lanes))
@@ -166,14 +181,15 @@ class Sleepers:
         self._lane_of.extend([lane])
         self._tenant_of.extend([self._tenants.setdefault(one.tenant, len(self._tenants))])
         self._firm.extend([not one.preemptible])
-        self._single.extend([one.gang is None and len(numbers) > 0])
+        self._counted.extend([0 < len(numbers) == len(shapes)])
+        self._single.extend([one.gang is None])
         self._keys[one.key] = slot
         if one.gang is not None:
             self._gangs[one.gang.id] = slot
         return slot
 
     def _kind(self, one: Waiting) -> Hashable:
-        return frozenset(self._rooms.kind(shape) for shape in _needed(one))
+        return frozenset(self._rooms.kind(shape) for shape, _ in _needed(one))
 
     def _asked(self, limits: Limits) -> Asked:
         known = len(self._milli.now)
@@ -233,58 +249,99 @@ class Column:
         self._used = used
 
 
+class Lanes(NamedTuple):
+    """Numbers of classes, lane by lane, the oldest of each first.
+
+    Of two lanes that are `alike`, by number, nobody is due in the one where nobody is in the other.
+    """
+
+    order: Ints
+    lane_of: Ints
+    alike: Sequence[Hashable]
+
+
 class Asleep:
-    """The sleepers of one plan."""
+    """The lanes of one plan, and who of them has room by now."""
 
-    def __init__(
-        self, waiting: tuple[Waiting, ...], asleep: Bools, order: Ints, lane_of: Ints, alike: Sequence[Hashable]
-    ) -> None:
-        """`order`: the numbers of the sleepers by lane, the oldest of each first; `lane_of` each of these.
-
-        Of two lanes that are `alike`, by number, nobody is due in the one where nobody is in the other.
-        """
-        self._waiting, self._asleep, self._alike = waiting, asleep, alike
-        self._order, self._lane_of = order, lane_of
+    def __init__(self, waiting: tuple[Waiting, ...], settled: Bools, lanes: Lanes, look: Callable[[], Bools]) -> None:
+        """`settled`: by number, who is in a lane; `look` tells of all who has room."""
+        self._waiting, self._settled, self._lanes, self._look = waiting, settled, lanes, look
+        self._room = look()
+        self._show: Callable[[], None] | None = None
         self._place: dict[int, int] = {}
-        """In the order, of those that had their turn in the queue or have it."""
+        """In the order, of those that are in the queue or had their turn."""
         self._closed: set[Hashable] = set()
+        self._had_room: set[int] = set()
+        self._passed: set[int] = set()
 
-    def __contains__(self, i: int) -> bool:
-        """Whether the class of that number has no room."""
-        return bool(self._asleep[i])
+    def note_taken(self, show: Callable[[], None]) -> None:
+        """Something was taken: others may have room no more. Before it is looked, `show` what is out of sight."""
+        self._show = show
 
-    def awake(self) -> list[int]:
-        """Numbers of the others."""
-        return np.flatnonzero(~self._asleep).tolist()
+    def has_room(self, i: int) -> bool:
+        """Whether the class of that number may have room; one that is in no lane may."""
+        return not self._settled[i] or bool(self._room_now()[i])
 
     def in_queue(self) -> Iterator[int]:
-        """Numbers of the classes that are awake, and of the first sleeper of each lane."""
-        yield from self.awake()
-        lanes = self._lane_of
+        """Numbers of the classes that are in no lane, and of the first of each lane."""
+        yield from self.restless()
+        lanes = self._lanes.lane_of
         first = np.ones(len(lanes), dtype=np.bool_)
         first[1:] = lanes[1:] != lanes[:-1]
         for place in np.flatnonzero(first).tolist():
             yield self._called(place)
 
-    def is_closed(self, i: int) -> bool:
+    def restless(self) -> list[int]:
+        """Numbers of the classes that are in no lane."""
+        return np.flatnonzero(~self._settled).tolist()
+
+    def is_over(self, i: int) -> bool:
         """Whether nothing comes of the turn of that class any more."""
-        place = self._place.get(i)
-        return place is not None and self._alike[int(self._lane_of[place])] in self._closed
+        return self._is_closed(i) and not self.has_room(i)
 
     def after(self, i: int, is_due: Callable[[Waiting], bool]) -> int | None:
-        """Who of its lane has the next turn, after that class found no room; `is_due`: it may be promised a start."""
-        place = self._place.get(i)
-        if place is None:
+        """Who of its lane comes to the queue once that class had its first turn; `is_due`: it may be promised a start.
+
+        All behind it, one by one; once nobody there is due, those who have room.
+        """
+        if i in self._passed or i not in self._place:
             return None
-        lane = int(self._lane_of[place])
-        if not is_due(self._waiting[i]):
-            self._closed.add(self._alike[lane])
-            return None
-        behind = place + 1
-        return self._called(behind) if behind < len(self._order) and self._lane_of[behind] == lane else None
+        self._passed.add(i)
+        if not self._is_closed(i) and not self.has_room(i) and not is_due(self._waiting[i]):
+            self._closed.add(self._alike(i))
+        return self._behind(self._place[i] + 1, only_room=self._is_closed(i))
+
+    def to_judge(self) -> list[int]:
+        """Numbers of the classes that were looked at for more than a promise."""
+        return sorted({*self.restless(), *self._had_room})
+
+    def note_turn(self, i: int) -> None:
+        """The class has its turn, with room."""
+        self._had_room.add(i)
+
+    def _room_now(self) -> Bools:
+        if self._show is not None:
+            self._show()
+            self._room = self._look()
+            self._show = None
+        return self._room
+
+    def _alike(self, i: int) -> Hashable:
+        return self._lanes.alike[int(self._lanes.lane_of[self._place[i]])]
+
+    def _is_closed(self, i: int) -> bool:
+        return i in self._place and self._alike(i) in self._closed
+
+    def _behind(self, place: int, *, only_room: bool) -> int | None:
+        lane_of = self._lanes.lane_of
+        end = int(np.searchsorted(lane_of, lane_of[place - 1], "right"))
+        if not only_room:
+            return self._called(place) if place < end else None
+        found = np.flatnonzero(self._room_now()[self._lanes.order[place:end]])
+        return self._called(place + int(found[0])) if len(found) else None
 
     def _called(self, place: int) -> int:
-        i = int(self._order[place])
+        i = int(self._lanes.order[place])
         self._place[i] = place
         return i
 
@@ -293,14 +350,14 @@ def _claims(one: Waiting) -> Sequence[str]:
     return one.heads if one.gang is None else (one.gang.id,)
 
 
-def _needed(one: Waiting) -> list[Shape]:
-    """The shapes for which it must find room, all of them at once; of a gang, as long as no member of it runs."""
+def _needed(one: Waiting) -> list[tuple[Shape, int]]:
+    """For how many claims of each shape it must find room, all at once; of a gang, as long as no member of it runs."""
     if one.gang is None or not one.heads:
-        return [one.shape] if one.heads else []
+        return [(one.shape, 1)] if one.heads else []
     members, heads = iter(one.gang.members), set(one.heads)
-    found = list[Shape]()
+    found = list[tuple[Shape, int]]()
     for role in one.gang.root.roles():
         gone = sum(next(members) not in heads for _ in range(role.desired))
         if role.minimum > gone:
-            found.append(role.shape)
+            found.append((role.shape, role.minimum - gone))
     return found

@@ -56,7 +56,8 @@ def test_sleepers_that_followed_a_life_of_the_queue_are_those_of_a_new_board(few
             new = Sleepers(board.free, board.roster).of(now)
             living = board.sleepers.of(now)
             assert turns(living) == turns(new)
-            assert living.awake() == new.awake()
+            assert living.restless() == new.restless()
+            assert [living.has_room(i) for i in range(len(waiting))] == [new.has_room(i) for i in range(len(waiting))]
             assert all(board.sleepers.find_gang(one.gang.id) is one for one in waiting if one.gang)
 
 
@@ -64,4 +65,10 @@ def test_a_class_sleeps_where_no_node_has_room_for_it() -> None:
     one = Waiting("nlp", 0, Shape(WHOLE), ("a",), 1, 0)
     fits, full = replace(one, shape=Shape(WHOLE, model="H200")), replace(one, shape=Shape(500, None, 2, "H200"))
     asleep = Board(snapshot(POOL)).sleepers.of(snapshot(POOL, fits, full))
-    assert asleep.awake() == [0]
+    assert [asleep.has_room(0), asleep.has_room(1)] == [True, False]
+
+
+@pytest.mark.parametrize(("members", "room"), [(2, True), (4, False)])
+def test_a_gang_sleeps_where_fewer_cards_are_free_than_it_needs(members: int, *, room: bool) -> None:
+    one = gang("g", role("worker", Shape(WHOLE, model="T4"), members))
+    assert Board(snapshot(POOL)).sleepers.of(snapshot(POOL, one)).has_room(0) is room
