@@ -76,13 +76,14 @@ def why_nowhere(rule: Rule, pool: Pool) -> tuple[str, bool]:
 
 def crowded(pool: Pool) -> dict[str, str]:
     """Gangs of which each member wants a node without the others, where there are fewer nodes; by name, and why."""
-    found: dict[str, str] = {}
-    if any(isinstance(pool.rules.of(pool.queue.gang(gang)[0]), Demand) for gang in pool.queue.gang_names()):
+    rules = ((gang, pool.rules.of(pool.queue.oldest_of(gang))) for gang in pool.queue.gang_names())
+    apart = [(gang, rule) for gang, rule in rules if isinstance(rule, Demand)]
+    if apart:
         pool.refresh()
-    for gang in pool.queue.gang_names():
-        pod, present = pool.queue.gang(gang)[0], pool.members.present(gang)
-        rule = pool.rules.of(pod)
+    found: dict[str, str] = {}
+    for gang, rule in apart:
+        pod, present = pool.queue.oldest_of(gang), pool.members.present(gang)
         lacking = max(1, pod.gang_minimum - len(present.entered) - present.over)
-        if isinstance(rule, Demand) and rule.one_a_node and lacking > (nodes := len(admitting(rule, pool))):
+        if rule.one_a_node and lacking > (nodes := len(admitting(rule, pool))):
             found[gang] = f"{lacking} members each want a node of their own, and {nodes} can take one now"
     return found

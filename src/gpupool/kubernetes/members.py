@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from gpupool.kubernetes.gangs import expected
@@ -102,6 +103,11 @@ class Members:
     def __contains__(self, gang: object) -> bool:
         """Whether something of the gang stands in a ledger."""
         return gang in self._entries
+
+    @property
+    def begun(self) -> AbstractSet[str]:
+        """Gangs of which something stands in a ledger, or a pod has ended."""
+        return self._entries.keys() | {gang for gang, over in self._over.items() if over}
 
     def with_kept_seats(self) -> list[str]:
         """Gangs of which a seat is kept for a member that does not exist yet."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpupool.kubernetes import gangs, restoring
 from gpupool.kubernetes.columns import Columns
@@ -51,6 +51,8 @@ class Pool:
         self.shares, self.heirs, self.turned = Shares(), Heirs(seconds, self.hosts), Turned(seconds)
         self.seated, self.unbound = set[str](), set[str]()
         """Pods that have their cards and wear their gate; those that do not, and that no node has taken yet."""
+        self.unread = set[str]()
+        """Pods that wear their gate and whose claim cannot be read."""
         self._entered = EntryIndex()
         self.departed = set[str]()
         """Pods that stand in a ledger and are gone for certain."""
@@ -124,6 +126,8 @@ class Pool:
             self.turned.note(pod, self.ledgers[pod.node].others)
             self._touch(pod.node)
         put(self.pods, uid, pod)
+        unread = pod is not None and bool(pod.problem) and pod.gated and not pod.deleting
+        (self.unread.add if unread else self.unread.discard)(uid)
         self._learning.note_pod(uid, pod)
         self._settle(uid)
         if pod is None and before is not None and uid in self.heirs:
@@ -139,7 +143,7 @@ class Pool:
     def claimed(self) -> dict[str, Pod]:
         """By seat that is kept for a member of a gang, the pod that takes it now."""
         found: dict[str, Pod] = {}
-        for name in self.queue.gang_names():
+        for name in self._gangs_with_kept_seats():
             entered = self.members.present(name).entered
             free = [pod for pod in self.queue.gang(name) if pod.uid not in entered]
             found |= gangs.taken_over(gangs.kept_seats(entered), free, self._takes)
@@ -147,8 +151,12 @@ class Pool:
 
     def useless(self) -> frozenset[str]:
         """Seats kept for members of gangs that cannot come there, or want another one: they are whole without it."""
-        each = ((self.queue.gang(name), *self.members.present(name)[:2]) for name in self.queue.gang_names())
+        each = ((self.queue.gang(name), *self.members.present(name)[:2]) for name in self._gangs_with_kept_seats())
         return frozenset(uid for gang in each for uid in gangs.useless(*gang, self._takes))
+
+    def _gangs_with_kept_seats(self) -> list[str]:
+        """Of those of which somebody waits."""
+        return [name for name in self.members.with_kept_seats() if self.queue.has_gang(name)]
 
     def _takes(self, pod: Pod, seat: Entry) -> bool:
         """Whether the pod may go where that seat is kept, by all but its cards."""
@@ -284,11 +292,13 @@ class Pool:
         self._judge()
         self._columns.now()
 
-    def snapshot(self, now_ns: int = 0, without: Container[str] = ()) -> Snapshot:
+    def snapshot(self, now_ns: int = 0, without: Collection[str] = ()) -> Snapshot:
         """A frozen copy, `without` these gangs. What is not in it waits for its Node or its GpuNode to appear."""
         self._judge()
-        found = self.queue.waiting(self.members.present_without(self.useless()), self._takes)
-        waiting = tuple(one for one in found if one.gang is None or one.gang.id not in without)
+        present = self.members.present_without(self.useless())
+        waiting = self.queue.waiting(present, self._takes, self.members.begun)
+        if without:
+            waiting = tuple(one for one in waiting if one.gang is None or one.gang.id not in without)
         copied = copy_of(self._columns.now())
         tenants = self.shares.views((entry.tenant for entry in waiting), copied, now_ns)
         return Snapshot(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from gpupool.kubernetes import gangs, names
@@ -67,6 +69,16 @@ class PodQueue:
         self._tenant: dict[str, str] = {}
         self._key: dict[str, ClassKey | str] = {}
         """By pod its class, or its gang."""
+        self._tenant_of: dict[str, str] = {}
+        """By pod."""
+        self._pods_of_tenant: Counter[str] = Counter()
+        self._come: dict[ClassKey | str, None] = {}
+        """Classes, and gangs by name, that a pod has come to since they were settled."""
+        self._made: dict[ClassKey, Waiting | None] = {}
+        self._made_gangs: dict[str, Waiting | None] = {}
+        """Both as the last snapshot had them; a gang whose members all have cards is nothing there."""
+        self._changed = set[ClassKey]()
+        self._changed_gangs = set[str]()
         self.marks: dict[Rule, str] = {}
         """By rule, the label of the nodes that it admits."""
 
@@ -79,27 +91,41 @@ class PodQueue:
     def put(self, pod: Pod, tenant: str) -> None:
         """The pod waits; one that waits already is read anew."""
         self.remove(pod.uid)
+        self._tenant_of[pod.uid] = tenant
+        self._pods_of_tenant[tenant] += 1
         if pod.gang:
             self._gangs.setdefault(pod.gang, {})[pod.uid] = pod
             self._tenant[pod.gang], self._key[pod.uid] = tenant, pod.gang
+            self._note_gang(pod.gang)
+            self._come[pod.gang] = None
             return
         name = pod.uid if len(pod.asks) > 1 else ""
         shape, reservation = self.shapes(pod)[0], pod.reservation or None
         key = ClassKey(tenant, pod.priority, shape, pod.max_seconds, name, reservation, pod.preemptible)
         self._queue.setdefault(key, _Line()).put(pod)
         self._key[pod.uid] = key
+        self._note_class(key)
+        self._come[key] = None
 
     def remove(self, uid: str) -> None:
         """The pod does not wait any more; nothing where it did not."""
         key = self._key.pop(uid, None)
+        if key is not None:
+            self._pods_of_tenant[self._tenant_of.pop(uid)] -= 1
         if isinstance(key, str):
             del self._gangs[key][uid]
+            self._note_gang(key)
             if not self._gangs[key]:
-                del self._gangs[key], self._tenant[key]
+                del self._gangs[key], self._tenant[key], self._made_gangs[key]
+                self._changed_gangs.discard(key)
+                self._come.pop(key, None)
         elif key is not None:
             self._queue[key].remove(uid)
+            self._note_class(key)
             if not self._queue[key]:
-                del self._queue[key]
+                del self._queue[key], self._made[key]
+                self._changed.discard(key)
+                self._come.pop(key, None)
 
     def find(self, uid: str) -> Pod | None:
         """The pod as it waits; None where it does not."""
@@ -119,25 +145,72 @@ class PodQueue:
 
     def by_tenant(self) -> Mapping[str, int]:
         """How many pods of each tenant wait."""
-        found: Counter[str] = Counter()
-        for key, line in self._queue.items():
-            found[key.tenant] += len(line)
-        for name, pods in self._gangs.items():
-            found[self._tenant[name]] += len(pods)
-        return found
+        return +self._pods_of_tenant
+
+    def has_gang(self, name: str) -> bool:
+        """Whether somebody of the gang waits."""
+        return name in self._gangs
 
     def gang_names(self) -> list[str]:
         """Gangs of which somebody waits."""
         return list(self._gangs)
 
+    def come_first(self, count: int) -> list[ClassKey]:
+        """So many of the classes and gangs that a pod has come to, in that order, as the last snapshot had them."""
+        known = (self._known(one) for one in self._come)
+        return list(islice((key for key in known if key is not None), count))
+
+    def settle(self, keys: Iterable[ClassKey]) -> None:
+        """Whoever comes to them comes anew."""
+        for key in keys:
+            self._come.pop(key, None)
+            self._come.pop(key.gang, None)
+
+    def keys(self) -> list[ClassKey]:
+        """Every class and every gang, as the last snapshot had them."""
+        return [*self._queue, *(one.key for one in self._made_gangs.values() if one is not None)]
+
+    def _known(self, one: ClassKey | str) -> ClassKey | None:
+        if not isinstance(one, str):
+            return one
+        made = self._made_gangs[one]
+        return None if made is None else made.key
+
+    def oldest_of(self, name: str) -> Pod:
+        """Of the gang's members that wait."""
+        return min(self._gangs[name].values(), key=_age)
+
     def gang(self, name: str) -> list[Pod]:
         """Members that wait, oldest first."""
         return sorted(self._gangs.get(name, {}).values(), key=_age)
 
-    def waiting(self, present: Callable[[str], Present], takes: gangs.Takes = lambda *_: True) -> tuple[Waiting, ...]:
-        """Every class and every gang, as a snapshot has it; `takes`: whether a seat that is kept is one for the pod."""
-        found = (self._waiting_gang(name, present(name), takes) for name in self._gangs)
-        return (*map(self._class, self._queue), *(gang for gang in found if gang is not None))
+    def waiting(
+        self,
+        present: Callable[[str], Present],
+        takes: gangs.Takes = lambda *_: True,
+        begun: AbstractSet[str] | None = None,
+    ) -> tuple[Waiting, ...]:
+        """Every class and every gang, as a snapshot has it; `takes`: whether a seat that is kept is one for the pod.
+
+        One that nothing has happened to is the same object as before. `begun` are gangs of which somebody had cards,
+        which are looked at each time; all of them, where that is not known.
+        """
+        for key in self._changed:
+            self._made[key] = self._class(key)
+        self._changed.clear()
+        begun = self._gangs.keys() & (self._gangs.keys() if begun is None else begun)
+        for name in self._changed_gangs | begun:
+            self._made_gangs[name] = self._waiting_gang(name, present(name), takes)
+        self._changed_gangs = set(begun)  # also once they are not any more
+        return tuple(one for made in (self._made, self._made_gangs) for one in made.values() if one is not None)
+
+    def _note_class(self, key: ClassKey) -> None:
+        self._made[key] = None
+        self._changed.add(key)
+
+    def _note_gang(self, name: str) -> None:
+        self._made_gangs[name] = None
+        self._changed_gangs.add(name)
 
     def shapes(self, pod: Pod) -> tuple[Shape, ...]:
         """What the scheduler is asked, per container."""

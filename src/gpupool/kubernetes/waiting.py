@@ -4,6 +4,10 @@ The reason is a switch: autoscalers add nodes for `Unschedulable` and not for `S
 only where a new node would help. A status is written when a pod's reason changed, a few per second, those that waited
 longest for their sentence first; a sentence whose numbers alone changed is written again after a while, and what stands
 there already is not: thousands may wait when somebody else begins to lead.
+
+Many classes may wait, and a sentence that the plan did not find has to be found when it is read. So of each plan a
+bounded number of classes is read: those that nothing was read of yet, those that the plan judged (what concerns them
+has changed), and the others in turn.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 from gpupool.base.errors import ApiRefused, GpupoolError
@@ -26,11 +31,16 @@ from gpupool.kubernetes.pods import Pod
 from gpupool.kubernetes.pool import Pool
 from gpupool.kubernetes.rules import Demand
 from gpupool.model.claim import Reason, Rejection
+from gpupool.scheduling.rejections import judged
 from gpupool.scheduling.snapshot import ClassKey, Plan
 
 PER_SECOND = 20.0
 AGAIN_SECONDS = 30.0
 READ_SECONDS = 0.5
+READ_CLASSES = 40
+"""Of one plan; each may be many pods. A sentence that is found when it is read takes about 0.3 ms."""
+FORGOTTEN = 2_000
+"""So many pods are looked at in one reading, in turn, whether they still wait."""
 GATED, WAITS, UNSCHEDULABLE = "SchedulingGated", "WaitsForCards", "Unschedulable"
 """The second is the first one of a pod that has no gate."""
 _A_NODE_WOULD_HELP = frozenset(
@@ -57,6 +67,8 @@ class Reasons:
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod: reason, sentence, and when it was written."""
         self._due: OrderedDict[str, tuple[Pod, str, str, str]] = OrderedDict()
+        self._turn = 0
+        """The number of the class that is read next."""
         self._kinds: dict[str, str] = {}
         """By pod, of what kind the reason was that an event told last."""
         self._wake = asyncio.Event()
@@ -75,14 +87,11 @@ class Reasons:
         self._wake.set()
 
     def _sort_out(self, plan: Plan, better: Mapping[str, str], more: bool) -> None:
-        """Who is to be told something. It looks at everybody who waits, so it is done a few times a second at most."""
+        """Who is to be told something; it is done a few times a second at most."""
         pool = self._pool
-        for uid in [uid for uid in self._told if not _may_be_told(pool, uid)]:
-            del self._told[uid]
-            self._kinds.pop(uid, None)
-        for uid in [uid for uid in self._due if not _waits(pool, uid)]:
-            del self._due[uid]
-        for key, rejection in plan.rejections.items():
+        self._forget()
+        for key in self._to_read(plan.rejections):
+            rejection = plan.rejections[key]
             if more and rejection.dominant is Reason.BEHIND:
                 continue
             reason, sentence = self._with_rules(pool, key, rejection)
@@ -93,9 +102,35 @@ class Reasons:
                 self._say(pod, UNSCHEDULABLE, sentence, sentence)
         for uid, sentence in pool.held_up.items():
             self._say(pool.pods[uid], GATED, sentence, sentence)
-        for pod in pool.pods.values():
-            if _unread(pod):
-                self._say(pod, GATED, pod.problem, pod.problem)
+        for uid in pool.unread:
+            pod = pool.pods[uid]
+            self._say(pod, GATED, pod.problem, pod.problem)
+
+    def _forget(self) -> None:
+        """Pods that wait no more, of as many as are looked at."""
+        pool = self._pool
+        for uid in list(islice(self._told, FORGOTTEN)):
+            told = self._told.pop(uid)
+            if _may_be_told(pool, uid):
+                self._told[uid] = told
+            else:
+                self._kinds.pop(uid, None)
+
+    def _to_read(self, rejections: Mapping[ClassKey, Rejection]) -> list[ClassKey]:
+        """Those of the classes whose turn it is."""
+        queue, concerned = self._pool.queue, judged(rejections)
+        found = dict.fromkeys(key for key in queue.come_first(READ_CLASSES) if key in rejections)
+        if len(concerned) <= READ_CLASSES:
+            found |= dict.fromkeys(islice(concerned, READ_CLASSES - len(found)))
+        keys = queue.keys()
+        for _ in keys:
+            if len(found) >= READ_CLASSES:
+                break
+            self._turn = (self._turn + 1) % len(keys)
+            if keys[self._turn] in rejections:
+                found[keys[self._turn]] = None
+        queue.settle(found)
+        return list(found)
 
     def _with_rules(self, pool: Pool, key: ClassKey, rejection: Rejection) -> tuple[str, str]:
         """And which of its rules keep it from which nodes, where it has more than labels and taints."""
@@ -201,13 +236,9 @@ def _reason(rejection: Rejection) -> str:
 
 def _waits(pool: Pool, uid: str) -> bool:
     """Whether the pod has no cards, or has them and is not let go."""
-    return any(uid in where for where in (pool.queue, pool.held_up, pool.seated)) or _unread(pool.pods.get(uid))
+    return any(uid in where for where in (pool.queue, pool.held_up, pool.seated, pool.unread))
 
 
 def _may_be_told(pool: Pool, uid: str) -> bool:
     pod = pool.pods.get(uid)
     return pod is not None and (pod.gated or uid in pool.queue)
-
-
-def _unread(pod: Pod | None) -> bool:
-    return pod is not None and bool(pod.problem) and pod.gated and not pod.deleting

@@ -71,3 +71,19 @@ def test_one_more_of_a_large_class_costs_a_search_and_no_sort() -> None:
     assert len(queue) == 0
     searches, most = 4 * PODS, 2 * PODS.bit_length() + 2
     assert Instant.compared <= searches * most + PODS * HEADS, "and a plan looks at its heads"
+
+
+def test_a_class_that_nothing_happened_to_is_the_same_object_in_the_next_snapshot() -> None:
+    queue = PodQueue(lambda one: one.constraint)
+    queue.put(made(1, 1), "t")
+    queue.put(replace(made(2, 2), priority=7), "t")
+    queue.put(replace(made(3, 3), gang="g", gang_size=2, gang_minimum=1), "t")
+    before = queue.waiting(_nobody, begun=frozenset())
+    queue.put(replace(made(4, 4), priority=7), "t")
+    after = queue.waiting(_nobody, begun=frozenset())
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True, False, True]
+    assert queue.waiting(_nobody, begun={"g"})[2] is not before[2]
+    assert queue.by_tenant() == {"t": 4}
+    queue.remove("uid-0003")
+    assert len(queue.waiting(_nobody, begun={"g"})) == 2
+    assert queue.by_tenant() == {"t": 3}
