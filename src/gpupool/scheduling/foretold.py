@@ -222,15 +222,21 @@ def tenth_of(chance_pct: int) -> int:
     return min(chance_pct, 99) // 10
 
 
+def by_tenth(ended: Iterable[Ended]) -> dict[int, list[tuple[int, bool]]]:
+    """By tenth of the chance, in order, each chance that was told and whether it came true."""
+    tenths: dict[int, list[tuple[int, bool]]] = {}
+    for told, kept in ended:
+        if told.chance_pct is not None:
+            tenths.setdefault(tenth_of(told.chance_pct), []).append((told.chance_pct, kept))
+    return dict(sorted(tenths.items()))
+
+
 def off_pct(ended: Iterable[Ended]) -> float | None:
     """How far the chances that were told are from what came true: the mean over tenths of the chances, by their sizes.
 
     None where no chance was told.
     """
-    tenths: dict[int, list[tuple[int, bool]]] = {}
-    for told, kept in ended:
-        if told.chance_pct is not None:
-            tenths.setdefault(tenth_of(told.chance_pct), []).append((told.chance_pct, kept))
+    tenths = by_tenth(ended)
     number = sum(map(len, tenths.values()))
     if not number:
         return None
