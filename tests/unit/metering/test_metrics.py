@@ -28,7 +28,7 @@ from gpupool.tenancy.access import PRINCIPAL_KEY
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.fleet import CardUse, DeviceSample, JobSample, UsageOut
 from tests.support.api import Client
-from tests.support.metering_books import ADMIN, DAY, Pool, principal
+from tests.support.metering_books import ADMIN, DAY, Pool, principal, told_starts
 
 NAMES = Path(__file__).parents[2] / "golden" / "metrics_names.txt"
 
@@ -92,7 +92,7 @@ def contract(text: str) -> list[str]:
 
 def exercised(pool: Pool) -> str:
     """A scrape of a pool in which everything that is told has happened."""
-    counters.decisions.cycle(seconds=0.001, placements=1, rejections=[Rejection("…", Reason.QUOTA)])
+    counters.decisions.cycle(seconds=0.001, placements=1, judged={"kind": Rejection("…", Reason.QUOTA)})
     counters.decisions.conflict()
     register.count_failure("placer")
     counters.decisions.policy_failed("default")
@@ -175,6 +175,14 @@ def test_shares_and_capacity_are_told_per_card_and_per_tenant(pool: Pool) -> Non
     }
 
 
+def test_promises_kept_and_broken_and_estimates_that_came_true_are_counted(pool: Pool) -> None:
+    assert values(scraped(pool), "gpupool_starts_promised_total") == {("kept",): 0, ("broken",): 0}
+    told_starts(pool)
+    text = scraped(pool)
+    assert values(text, "gpupool_starts_promised_total") == {("kept",): 7, ("broken",): 1}
+    assert values(text, "gpupool_starts_estimated_total") == {("true",): 4, ("false",): 2}
+
+
 def test_a_hardware_figure_that_is_not_known_is_absent(pool: Pool) -> None:
     usage = UsageOut(power_watts=0)
     pool.fleet.observe("node-1", [DeviceSample(uuid="GPU-0", usage=usage)])
@@ -187,7 +195,7 @@ def test_a_hardware_figure_that_is_not_known_is_absent(pool: Pool) -> None:
 
 
 def test_the_queue_tells_how_many_wait_for_how_long_and_why(pool: Pool) -> None:
-    counters.decisions.cycle(seconds=0.001, placements=0, rejections=[Rejection("…", Reason.QUOTA)])
+    counters.decisions.cycle(seconds=0.001, placements=0, judged={"kind": Rejection("…", Reason.QUOTA)})
     assert values(scraped(pool), "gpupool_queue_kinds") == {}  # nothing waits any more
     assert values(scraped(pool), "gpupool_queue_oldest_seconds") == {(): 0}
     waiting(pool)

@@ -13,7 +13,7 @@ from gpupool.metering.rollup import roll_up
 from gpupool.model.tenant import Role
 from gpupool.wire.fleet import JobSample
 from gpupool.wire.report import ReportOut
-from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, START_S, Pool, S, principal
+from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, START_S, Pool, S, principal, told_starts
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
 
@@ -300,3 +300,10 @@ def test_grouping_by_nothing_is_one_row_of_each_kind(pool: Pool) -> None:
         ("overhead", 0),
         ("unmanaged", 0),
     ]
+
+
+def test_a_report_counts_promises_kept_and_broken_and_estimates_that_came_true(pool: Pool) -> None:
+    told_starts(pool)
+    counted = report(pool, "tenant").starts
+    assert (counted.promises_kept, counted.promises_broken) == (7, 1)
+    assert (counted.estimates_true, counted.estimates_false) == (4, 2)

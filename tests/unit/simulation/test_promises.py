@@ -10,9 +10,10 @@ from gpupool.model.claim import Shape
 from gpupool.model.quota import UNLIMITED, Amount, Quota
 from gpupool.scheduling.snapshot import Snapshot, TenantView
 from gpupool.simulation.promises import Ledger, PromisedReplay
-from gpupool.simulation.study import Case, Question, live
+from gpupool.simulation.report import html
+from gpupool.simulation.study import Case, Question, document, live, rows
 from gpupool.simulation.synthetic import generate
-from gpupool.simulation.trace import NS, Arrival, Node
+from gpupool.simulation.trace import NS, Arrival, Node, Trace
 from gpupool.simulation.world import World, columns_of
 
 WHOLE, BOTH = Shape(1000), Shape(1000, count=2)
@@ -41,6 +42,21 @@ def test_a_job_that_outlives_its_limit_makes_the_promise_late_and_that_is_seen()
     found = ledger(job("a", 0, 200, 100), job("b", 1, 10, 10, BOTH), job("c", 150, 1, 1))
     assert found.put_off[0] == ("b", 100 * NS, 160 * NS)
     assert found.late == ["b"]
+
+
+def test_a_life_counts_promises_kept_and_broken_and_results_and_report_say_so() -> None:
+    late = (job("a", 0, 400, 100), job("b", 1, 10, 10, BOTH))
+    nodes = (Node("n", (("H200", 140 * GIB),) * 2),)
+    trace = Trace("by hand", (*late, job("c", 1000, 50, 100), job("d", 1001, 10, 10, BOTH)))
+    question = Question(nodes, ("binpack",), (1,), trace=trace)
+    found = live(Case(question, "binpack", 1), lambda _part: None)
+    assert (found.figures.promises.kept, found.figures.promises.broken) == (1, 1)
+    (run,) = document(question, [found])["runs"]
+    assert (run["promises"]["kept"], run["promises"]["broken"]) == (1, 1)
+    assert rows([found])[0]["broken"] == 1
+    page = html(question, [found])
+    assert "promised starts" in page
+    assert "broken" in page
 
 
 def test_what_is_short_enough_passes_the_head_and_what_is_not_does_not() -> None:
