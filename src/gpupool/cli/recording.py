@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 EXIT_FAULTS = 1
 
+SHOWN = 100
+"""Faults that the table names."""
+
 
 def recorded(
     question: Question, told: Tell, record: str | None, page: str | None, hear: Hear | None = None
@@ -141,7 +144,8 @@ def checked(options: argparse.Namespace) -> int:
     if options.output != "table":
         print_data({"record": options.check, "faults": rows}, options.output)
     elif rows:
-        sys.stdout.write(f"{table(rows, _COLUMNS)}\n{many(len(rows), 'fault')} in {options.check}\n")
+        more = f"and {len(rows) - SHOWN} more: -o json has all of them\n" if len(rows) > SHOWN else ""
+        sys.stdout.write(f"{table(rows[:SHOWN], _COLUMNS)}\n{more}{many(len(rows), 'fault')} in {options.check}\n")
     else:
         sys.stdout.write(f"{options.check}: no fault\n")
     return EXIT_FAULTS if faults else 0

@@ -127,12 +127,12 @@ class _Check:
         """The next line."""
         try:
             yield from self._take(line, row)
-        except (KeyError, ValueError, ArithmeticError) as error:
+        except ValueError as error:
             self._line = line
-            yield self._fault("unreadable", f"{row.get('claim')}: {type(error).__name__} {error}")
+            yield self._fault("unreadable", f"{row['claim']}: {error}")
 
     def _take(self, line: int, row: Row) -> Iterator[Fault]:
-        at_ns, name, event = int(Decimal(row["time"]) * NS), row["claim"], row["event"]
+        at_ns, name, event = _instant_ns(row), row["claim"], row["event"]
         if at_ns > self._now_ns:
             yield from self._gangs_in_parts()
         self._line = line
@@ -164,9 +164,7 @@ class _Check:
         accounted = self._over | self._refused | self._left | set(self._held)
         lost = [name for name in self._claims if name not in accounted]
         if lost:
-            yield self._fault(
-                "lost", f"of {len(lost)} claims it does not say what came of them; the first is {lost[0]}"
-            )
+            yield self._fault("lost", f"what came of {lost[0]} is not said; so it is of {len(lost)} in all")
 
     def compare(self, run: Mapping[str, Any]) -> Iterator[str]:
         """Totals of results.json that do not follow from the lines."""
@@ -200,8 +198,8 @@ class _Check:
         if node is None:
             yield self._fault("unknown node", f"{name} is placed on {row['node']}")
             return
-        cards = tuple(int(card) for card in row["cards"].split())
-        held = _Held(self._now_ns, row["node"], cards, int(row["gpu_milli"]), int(row["memory_bytes"]))
+        cards = places(row)
+        held = _Held(self._now_ns, row["node"], cards, integer(row, "gpu_milli"), integer(row, "memory_bytes"))
         yield from self._asked(name, claim, held, node)
         self._held[name] = held
         self._moving.add(claim.gang)
@@ -292,19 +290,19 @@ class _Check:
 
 def _claims(rows: Iterable[Row]) -> Iterator[tuple[str, _Claim]]:
     for number, row in enumerate(rows):
-        name, members = row.get("job") or f"job-{number:06d}", int(row.get("members") or 1)
-        milli = int(row.get("gpu_milli") or 0)
+        name, members = row.get("job") or f"job-{number:06d}", whole(row.get("members") or "1")
+        milli = whole(row.get("gpu_milli") or "0")
         profile = bool(row.get("profile"))
         gang = row.get("gang") or (name if members > 1 else "")
         claim = _Claim(
             arrival_ns=int(Decimal(row["arrival_seconds"]) * NS),
             run_ns=max(1, int(Decimal(row["seconds"]) * NS)),
             milli=milli,
-            cards=int(row.get("cards") or (1 if milli or profile else 0)),
-            memory_bytes=int(row.get("gpu_memory_mib") or 0) * MIB,
+            cards=whole(row.get("cards") or str(int(bool(milli or profile)))),
+            memory_bytes=whole(row.get("gpu_memory_mib") or "0") * MIB,
             model=row.get("model") or "",
-            cpu_milli=int(row.get("cpu_milli") or 0),
-            host_bytes=int(row.get("host_mib") or 0) * MIB,
+            cpu_milli=whole(row.get("cpu_milli") or "0"),
+            host_bytes=whole(row.get("host_mib") or "0") * MIB,
             gang=gang,
             partition=profile,
         )
@@ -316,12 +314,40 @@ def _node(row: Row, line: int) -> tuple[str, _Node]:
     size, cpu, host = row.get("gpu_memory_mib"), row.get("cpu_milli"), row.get("memory_mib")
     node = _Node(
         models=row["model"],
-        cards=int(row["gpu"]),
-        memory_bytes=int(size) * MIB if size else None,
-        cpu_milli=int(cpu) if cpu else None,
-        host_bytes=int(host) * MIB if host else None,
+        cards=whole(row["gpu"]),
+        memory_bytes=whole(size) * MIB if size else None,
+        cpu_milli=whole(cpu) if cpu else None,
+        host_bytes=whole(host) * MIB if host else None,
     )
     return row["sn"] or f"line-{line}", node
+
+
+def whole(text: str) -> int:
+    """A whole number of a raw list, also as `500.0`."""
+    return int(Decimal(text))
+
+
+def integer(row: Row, column: str) -> int:
+    """A cell of the record. Raises ValueError, which names the column."""
+    try:
+        return int(row[column])
+    except ValueError:
+        raise ValueError(f"{column} is {row[column]!r}, not a whole number") from None
+
+
+def places(row: Row) -> tuple[int, ...]:
+    """The cards of a placement. Raises ValueError."""
+    try:
+        return tuple(int(card) for card in row["cards"].split())
+    except ValueError:
+        raise ValueError(f"cards is {row['cards']!r}, not whole numbers with spaces") from None
+
+
+def _instant_ns(row: Row) -> int:
+    try:
+        return int(Decimal(row["time"]) * NS)
+    except ArithmeticError:
+        raise ValueError(f"time is {row['time']!r}, not a number of seconds") from None
 
 
 def is_model(has: str, asks: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupool.simulation.checking import CARD, MIB, Fault, Row, is_model
+from gpupool.simulation.checking import CARD, MIB, Fault, Row, integer, is_model, places, whole
 
 DEMAND_PCT = 130
 #: Percentage points by which a rate of results.json may differ: those are sums of binary fractions.
@@ -95,12 +95,12 @@ def _taken(life: _Life, known: Mapping[str, Sequence[_Pod]], line: int, row: Row
 def _line(life: _Life, known: Mapping[str, Sequence[_Pod]], row: Row) -> _Found:
     life.lines += 1
     claim, pod = row["claim"], _named(known.get(row["pod"], ()), row)
-    if int(row["order"]) != life.lines:
+    if integer(row, "order") != life.lines:
         yield "order", f"{claim} has the place {row['order']}, and {life.lines} is due"
-        life.lines = int(row["order"])
-    if life.due not in (0, int(row["arrivals"])):
+        life.lines = integer(row, "order")
+    if life.due not in (0, integer(row, "arrivals")):
         yield "order", f"{claim} is one of {row['arrivals']}, and those before of {life.due}"
-    life.due = int(row["arrivals"])
+    life.due = integer(row, "arrivals")
     if claim in life.claims:
         yield "placed twice", f"{claim} came before"
     life.claims.add(claim)
@@ -127,7 +127,7 @@ def _amounts(pod: _Pod, row: Row) -> _Found:
     """Whether the claim asks for what the list says."""
     asks = (("gpu_milli", pod.milli), ("cpu_milli", pod.cpu_milli), ("host_bytes", pod.host_bytes))
     for column, amount in asks:
-        if int(row[column]) != amount:
+        if integer(row, column) != amount:
             yield "amount", f"{row['claim']} has {column} {row[column]}, and {amount} in the list of pods"
 
 
@@ -136,7 +136,7 @@ def _place(life: _Life, pod: _Pod, row: Row) -> _Found:
     if node is None:
         yield "unknown node", f"{claim} is placed on {row['node']}"
         return
-    cards = [int(card) for card in row["cards"].split()]
+    cards = places(row)
     if len(cards) != pod.cards:
         yield "number of cards", f"{claim} asks for {pod.cards} and gets {len(cards)}"
     if len(set(cards)) < len(cards):
@@ -185,7 +185,7 @@ def _fits(pod: _Pod, node: _Node) -> bool:
 def _sums(life: _Life, row: Row) -> _Found:
     level = (200 * life.asked + life.capacity) // (2 * life.capacity)
     for column, amount in (("asked_milli", life.asked), ("allocated_milli", life.allocated), ("level", level)):
-        if int(row[column]) != amount:
+        if integer(row, column) != amount:
             yield "sum", f"{row['claim']} has {column} {row[column]}, and its lines come to {amount}"
     if level <= DEMAND_PCT:  # the last pod may break it, and results end there
         life.levels.setdefault(level, []).append(life.allocated)
@@ -219,21 +219,23 @@ def _results(lives: Mapping[_Name, _Life], results: Sequence[Mapping[str, Any]])
 
 
 def _pod(row: Row) -> _Pod:
-    cards = int(row["num_gpu"])
+    cards = whole(row["num_gpu"])
     return _Pod(
         cards=cards,
-        milli=int(row["gpu_milli"]) if cards else 0,
+        milli=whole(row["gpu_milli"]) if cards else 0,
         models="|".join(sorted(filter(None, (row.get("gpu_spec") or "").split("|")))),
-        cpu_milli=int(row["cpu_milli"]),
-        host_bytes=int(row["memory_mib"]) * MIB,
+        cpu_milli=whole(row["cpu_milli"]),
+        host_bytes=whole(row["memory_mib"]) * MIB,
     )
 
 
 def _begin(rows: Sequence[Row]) -> _Life:
     """Everything free; nodes without a card are left out, as in the paper."""
     nodes = {
-        row["sn"]: _Node(row["model"], [CARD] * int(row["gpu"]), int(row["cpu_milli"]), int(row["memory_mib"]) * MIB)
+        row["sn"]: _Node(
+            row["model"], [CARD] * whole(row["gpu"]), whole(row["cpu_milli"]), whole(row["memory_mib"]) * MIB
+        )
         for row in rows
-        if int(row["gpu"])
+        if whole(row["gpu"])
     }
     return _Life(nodes, CARD * sum(len(node.free) for node in nodes.values()))

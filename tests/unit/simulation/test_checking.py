@@ -88,6 +88,44 @@ def test_a_seeded_fault_is_found_by_its_rule(seeded: Callable[[Lines], Lines], r
     assert rule in rules(seeded(rows(RECORD)))
 
 
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        ({"gpu_milli": "abc"}, "half: gpu_milli is 'abc', not a whole number"),
+        ({"cards": "0;1"}, "half: cards is '0;1', not whole numbers with spaces"),
+        ({"time": ""}, "half: time is '', not a number of seconds"),
+        ({"memory_bytes": "1e9"}, "half: memory_bytes is '1e9', not a whole number"),
+    ],
+)
+def test_a_cell_that_makes_no_sense_is_named_with_its_line(cells: dict[str, str], says: str) -> None:
+    fault = check(rows(CLAIMS), rows(NODES), changed(0, **cells)(rows(RECORD)))[0]
+    assert (fault.line, fault.rule, fault.text) == (2, "unreadable", says)
+
+
+def test_whole_numbers_of_the_lists_may_have_a_point() -> None:
+    claims = rows(CLAIMS.replace("0,500,100,1,1024", "0,500.0,100.0,1.0,1024.0"))
+    nodes = rows(NODES.replace("n1,2,T4,2000,2048,3000", "n1,2.0,T4,2000.0,2048.0,3000.0"))
+    assert check(claims, nodes, rows(RECORD)) == []
+
+
+def test_claims_of_which_nothing_is_said_and_jobs_that_were_left() -> None:
+    cut = rows(RECORD)[:1]
+    assert rules(cut) == ["never released", "lost"]
+    left = {**rows(RECORD)[0], "event": "left"}
+    assert rules([left, *rows(RECORD)]) == ["left before"] * 2
+    others = [row for row in rows(RECORD) if row["claim"] != "half"]
+    assert rules([*others, {**left, "time": "90"}]) == []
+
+
+def test_results_are_compared_with_the_lines_of_each_life() -> None:
+    lines = [{**row, "policy": "fgd", "seed": seed} for seed in ("42", "43") for row in rows(RECORD)]
+    run = {"policy": "fgd", "seed": 42, "evictions": 0, "refused": {}, "allocation_pct": 100 * 11000 / 30000}
+    results = [run, {**run, "seed": 43, "evictions": 1, "refused": {"MODEL": 2}, "allocation_pct": 9.0}]
+    faults = check(rows(CLAIMS), rows(NODES), lines, results)
+    assert {fault.rule for fault in faults} == {"results"}
+    assert [fault.text.split(": ")[1].split(" ")[0] for fault in faults] == ["evictions", "refused", "allocation_pct"]
+
+
 def test_more_processors_and_main_memory_than_a_node_has_are_found() -> None:
     claims = rows(CLAIMS.replace("other,0,600,50,1,2048,T4,1000,1024", "other,0,600,50,1,2048,T4,1001,1025"))
     found = [fault.rule for fault in check(claims, rows(NODES), rows(RECORD))]

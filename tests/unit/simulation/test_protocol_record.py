@@ -158,6 +158,12 @@ def test_the_command_checks_by_the_raw_lists(folder: Path, capsys: pytest.Captur
     assert {fault["rule"] for fault in faults} == {"cut off"}
 
 
+def test_whole_numbers_of_the_lists_may_have_a_point(folder: Path) -> None:
+    claims = rows(pods().replace(",4000,1024,1,", ",4000.0,1024.0,1.0,"))
+    nodes = rows(NODES.replace("64000,262144,2", "64000.0,262144.0,2.0"))
+    assert list(check_protocol(claims, nodes, first(folder))) == []
+
+
 def test_pods_of_one_name_are_told_apart_by_what_they_ask(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text(NODES)
     (tmp_path / "pods.csv").write_text(pods() + "pod-00,1,1,1,100,\npod-00,2,2,1,200,\n")
