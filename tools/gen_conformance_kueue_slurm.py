@@ -21,7 +21,7 @@ HEAD = """\
 
 Read here which behaviour of Kueue and Slurm you can expect from gpupool, and which not. Every case is a pool, a quota
 tree, running work and waiting claims, with what the other scheduler does next. `pytest tests/conformance` plans each
-case and compares who is evicted and who starts.
+case, on `cycle` and on the simulator's replay, and compares who is evicted and who starts.
 [How cases are translated](../decisions/0028-cases-of-kueue-and-slurm.md).
 """
 

@@ -15,7 +15,7 @@ from tests.conformance.table import Found, all_examined
 NAME = "conformance"
 COMMAND = "python -m bench conformance"
 LIVES = 100_000
-"""66 ms of a processor each."""
+"""About 40 ms of a processor each."""
 AT_ONCE = 250
 
 
