@@ -22,8 +22,8 @@ HEAD = """# Cases of other schedulers
 
 The tests of other schedulers say what their users expect: which claims start, wait or are evicted. Their facts (nodes,
 quotas, jobs, outcome) are data in `tests/conformance/`, in gpupool's own terms, each file with its source and commit.
-Every case is played on the scheduler's own `cycle` until nothing changes, and on the simulator's replay, where it has to
-end alike. A case that never settles fails in any case.
+Every case is played on the scheduler's own `cycle` until nothing changes, and on the simulator's replay, where it
+has to end alike. A case that never settles fails in any case.
 What it means for quotas is in [fairness](../concepts/fairness.md) and [gangs](../concepts/gangs.md).
 
 * **equal**: the same claims run, with as many members, on the same nodes where the case names them.

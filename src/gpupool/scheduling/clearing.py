@@ -83,14 +83,19 @@ class Clearing:
     def _make_room(self, shape: Shape, among: Bools | None) -> bool:
         best: tuple[int, int, list[int]] | None = None
         for node, rows in self._targets(shape, among):
-            for order in self._orders(rows):
-                chosen = self._fewest(shape, node, order)
-                if chosen is not None:
-                    price = sum(self._costs[chosen].tolist()), sum(self._jobs[chosen].tolist()), chosen
-                    best = price if best is None or price[:2] < best[:2] else best
+            for chosen in self._chosen(shape, node, rows):
+                price = sum(self._costs[chosen].tolist()), sum(self._jobs[chosen].tolist()), chosen
+                best = price if best is None or price[:2] < best[:2] else best
         for n in best[2] if best else ():
             self._release(n)
         return best is not None
+
+    def _chosen(self, shape: Shape, node: int, rows: Ints) -> list[list[int]]:
+        """Candidates that make room on these cards; where it is the host that lacks, on any card of the node."""
+        found = [self._fewest(shape, node, order) for order in self._orders(rows)]
+        if not any(found) and (shape.cpu_milli or shape.host_bytes):
+            found = [self._fewest(shape, node, order) for order in self._orders(self._work.free.of_node(node))]
+        return [one for one in found if one is not None]
 
     def _targets(self, shape: Shape, among: Bools | None) -> list[tuple[int, Ints]]:
         """Nodes that look cheapest, each with its cards that do; cards that fit already cost nothing."""

@@ -430,3 +430,29 @@ def test_a_full_pool_in_which_somebody_lends_only_a_part_stops_no_preemption() -
     idle = TenantView(Quota.of({GPU: Limit(1000, 0, 0)}), Amount())
     before = replace(asked(jobs, URGENT), tenants={"nlp": tenant(), "other": tenant(held=4000), "idle": idle})
     assert evicted(before) == ["old-0"]
+
+
+def hungry(*processors: int) -> tuple[Cards, tuple[Running, ...]]:
+    """A node of eight processors and a card more than there are jobs, of which each takes one and so many."""
+    pool = cards(f"{len(processors) + 1}xH200", hosts=(8000, 64 * GIB))
+    jobs = [
+        running(
+            pool, f"job-{n}", pool.uuids[n], want=replace(whole(), cpu_milli=1000 * each), since=NOW - (n + 1) * HOUR
+        )
+        for n, each in enumerate(processors)
+    ]
+    columns = occupied(pool, *jobs)
+    assert columns.hosts is not None
+    free = columns.hosts.free_cpu_milli - 1000 * sum(processors)
+    return replace(columns, hosts=replace(columns.hosts, free_cpu_milli=free)), tuple(jobs)
+
+
+def test_a_job_on_another_card_leaves_where_a_claim_lacks_processors_beside_a_free_card() -> None:
+    claim = waiting("urgent", want=replace(whole(), cpu_milli=4000), priority=100)
+    assert evicted(asked(hungry(2, 6), claim)) == ["job-1"]
+    assert evicted(asked(hungry(2, 2), claim)) == []
+
+
+def test_nobody_leaves_where_the_node_has_too_few_processors_for_the_claim() -> None:
+    claim = waiting("urgent", want=replace(whole(), cpu_milli=9000), priority=100)
+    assert evicted(asked(hungry(2, 6), claim)) == []
