@@ -8,6 +8,7 @@ See docs/decisions/0029-promised-starts.md.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from gpupool.scheduling.promises import on_cards
 from gpupool.scheduling.snapshot import LEEWAY_NS, ClassKey, Plan, Snapshot, Start
 
 Json = Mapping[str, Any]
+
+log = logging.getLogger(__name__)
 
 
 class ToldStarts:
@@ -37,15 +40,13 @@ class ToldStarts:
     def load(self, status: Json, snapshot: Snapshot) -> dict[ClassKey, Start]:
         """Go on from what the leader before wrote; the promises of claims that still wait, on the cards of now."""
         self.loaded = True
-        counts = {sort: Tally.of(*both) for sort, both in (status.get("sorts") or {}).items()}
-        tenths = Counter[tuple[int, bool]]()
-        for tenth, (came, missed) in (status.get("tenths") or {}).items():
-            tenths += Counter({(int(tenth), True): came, (int(tenth), False): missed})
-        self.book = Foretold(counts, LEEWAY_NS, tenths)
-        read = [(_told(one), one.get("kept")) for one in status.get("open") or ()]
-        self.book.remember(told for told, _ in read)
-        starts = {told.claim: on_cards(_start(told.claim, kept), snapshot.cards) for told, kept in read if kept}
-        self._kept = {claim: start for claim, start in starts.items() if start is not None}
+        try:
+            self.book, starts = _read(status)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # the API server does not look into it
+            log.warning("what was told of starts cannot be read, counting begins anew: %r", error)
+            starts = []
+        there = {start.claim: on_cards(start, snapshot.cards) for start in starts}
+        self._kept = {claim: start for claim, start in there.items() if start is not None}
         keys = dict[str, ClassKey]()
         for one in snapshot.waiting:
             keys.update(dict.fromkeys(one.heads if one.gang is None else (one.gang.id,), one.key))
@@ -116,6 +117,18 @@ class ToldStarts:
 def _uid(claim: str) -> str:
     """Of a pod's container, or of a pod whose containers start together; a gang of pods has none."""
     return gangs.parts_of(claim)[0] or claim
+
+
+def _read(status: Json) -> tuple[Foretold, list[Start]]:
+    """What was told and counted, and what is kept for promises that stood."""
+    counts = {sort: Tally.of(*both) for sort, both in (status.get("sorts") or {}).items()}
+    tenths = Counter[tuple[int, bool]]()
+    for tenth, (came, missed) in (status.get("tenths") or {}).items():
+        tenths += Counter({(int(tenth), True): came, (int(tenth), False): missed})
+    book = Foretold(counts, LEEWAY_NS, tenths)
+    words = list(status.get("open") or ())
+    book.remember(_told(one) for one in words)
+    return book, [_start(one["claim"], one["kept"]) for one in words if one.get("kept")]
 
 
 def _told(one: Json) -> Told:

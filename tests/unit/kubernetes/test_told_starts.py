@@ -7,6 +7,7 @@ import copy
 from datetime import datetime
 from typing import Any
 
+import pytest
 from prometheus_client.core import Metric
 
 from gpupool.base.units import GIB
@@ -152,6 +153,22 @@ def test_nothing_comes_of_the_promise_of_a_pod_that_is_gone() -> None:
         _, life = await cluster.lead()
         await rests()
         assert (cluster.counted(), cluster.told["open"]) == ((0, 0), [])
+        await ended(life)
+
+    on_virtual_time(run())
+
+
+@pytest.mark.parametrize(
+    "damage", [{"open": [{"claim": "a"}]}, {"sorts": {"promise": 3}}, {"tenths": [1]}, "no object"]
+)
+def test_words_that_cannot_be_read_are_left_and_counting_begins_anew(damage: Any) -> None:
+    async def run() -> None:
+        cluster = await promised()
+        cluster.api.objects[OBJECT]["status"]["starts"] = damage
+        controller, life = await cluster.lead()
+        assert not life.done()
+        assert controller.told.book.total(PROMISE) == (0, 0)
+        assert [word["claim"] for word in cluster.told["open"]] == ["uid-next/main"]
         await ended(life)
 
     on_virtual_time(run())
