@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from unittest import mock
 
@@ -576,7 +577,10 @@ def test_classes_that_sleep_beside_quotas_change_no_plan(
 
 def _sleeps_as_awake(before: Snapshot, limit: int, ends: list[int], rules: PreemptionRules) -> None:
     boards = Board(before), Board(before)
-    with mock.patch("gpupool.scheduling.cycle.FEWEST", 0), mock.patch("gpupool.scheduling.ahead.LOOKS", 1):
+    patched = {"cycle.FEWEST": 0, "sleepers.FEWEST": 0, "ahead.LOOKS": 1}
+    with ExitStack() as stack:
+        for name, value in patched.items():
+            stack.enter_context(mock.patch(f"gpupool.scheduling.{name}", value))
         for row, milli in enumerate([*ends, 0]):
             plan = cycle(before, 10**12, limit=limit, board=boards[0], rules=rules)
             assert plan == _awake(before, 10**12, limit, boards[1], rules)

@@ -297,7 +297,9 @@ class Ahead:
             timeline.ends(taken, timeline.until(waiting.seconds))
             until = timeline.until(waiting.seconds)
             self._quotas.ends(waiting.tenant, taken, until, firm=not waiting.preemptible)
-        self._promises = PromisesAhead(self._promised, snapshot.waiting, timeline, self._quotas)
+        known = self._work.board.sleepers.promised_at(snapshot, self._promised) if self._promised else []
+        classes = [snapshot.waiting[i] for i in known]
+        self._promises = PromisesAhead(self._promised, classes, timeline, self._quotas)
         return self._backfill
 
     def _parts(self, waiting: Waiting) -> Parts:

@@ -23,7 +23,7 @@ from gpupool.scheduling.fairness import NOT_OWED, Standing
 from gpupool.scheduling.floors import Floors
 from gpupool.scheduling.gang import Gangs, Missing, Muster, least_amount, next_member
 from gpupool.scheduling.owed import claim_of, owed_first
-from gpupool.scheduling.promises import Promised, promised_claims
+from gpupool.scheduling.promises import Promised, firm_starts, promised_claims
 from gpupool.scheduling.rejections import After, Rejections
 from gpupool.scheduling.sleepers import FEWEST, Asleep, Limits, Sleepers
 from gpupool.scheduling.snapshot import ClassKey, Effort, Placement, Plan, Snapshot, Waiting
@@ -75,8 +75,11 @@ def planned(
     board = Board(snapshot) if board is None else board.follow(snapshot)
     board.restart(snapshot)
     owed = tuple(dict.fromkeys((*snapshot.owed, *board.roster.awaited())))
-    promised = promised_claims(snapshot)
-    snapshot = owed_first(owed_first(snapshot, owed), promised)
+    snapshot = owed_first(snapshot, owed)
+    firm = firm_starts(snapshot)
+    among = board.sleepers.promised_at(snapshot, firm) if firm else []
+    promised = promised_claims(snapshot, [snapshot.waiting[i] for i in among])
+    snapshot = owed_first(snapshot, promised, among)
     looked, mark = board.free.rows, board.mark()
     try:
         run = Run(snapshot, now_ns, board, rules, owed, promised, sleeps=sleeps)

@@ -62,17 +62,24 @@ def claim_of(waiting: Waiting, head: int) -> str:
     return waiting.heads[head] if waiting.gang is None else waiting.gang.id
 
 
-def owed_first(snapshot: Snapshot, owed: Collection[str]) -> Snapshot:
-    """With those who are owed as the first heads of their classes."""
+def owed_first(snapshot: Snapshot, owed: Collection[str], at: Iterable[int] | None = None) -> Snapshot:
+    """With those who are owed as the first heads of their classes; `at`: numbers of the classes that may have them."""
     if not owed:
         return snapshot
-    names = frozenset(owed)
-    return replace(snapshot, waiting=tuple(_owed_first(one, names) for one in snapshot.waiting))
+    names, waiting = frozenset(owed), list(snapshot.waiting)
+    changed = False
+    for number in range(len(waiting)) if at is None else at:
+        first = _owed_first(waiting[number], names)
+        changed = changed or first is not waiting[number]
+        waiting[number] = first
+    return replace(snapshot, waiting=tuple(waiting)) if changed else snapshot
 
 
 def _owed_first(waiting: Waiting, owed: frozenset[str]) -> Waiting:
     if waiting.gang is not None or owed.isdisjoint(waiting.heads):
         return waiting
     order = sorted(range(len(waiting.heads)), key=lambda n: waiting.heads[n] not in owed)
+    if order == list(range(len(order))):
+        return waiting
     ages = tuple(waiting.heads_ns[n] for n in order) if waiting.heads_ns else ()
     return replace(waiting, heads=tuple(waiting.heads[n] for n in order), heads_ns=ages)

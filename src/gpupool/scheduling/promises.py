@@ -31,12 +31,17 @@ Promised = Mapping[str, Start]
 """By claim (a job, or a gang by id) that waits, its promise; the earliest first."""
 
 
-def promised_claims(snapshot: Snapshot) -> Promised:
-    """The promises of the last plan that are still to be kept, on the cards of this snapshot."""
-    firm = {start.claim: start for start in snapshot.promised.values() if start.firm}
+def firm_starts(snapshot: Snapshot) -> Promised:
+    """The promises of the last plan."""
+    return {start.claim: start for start in snapshot.promised.values() if start.firm}
+
+
+def promised_claims(snapshot: Snapshot, among: Iterable[Waiting]) -> Promised:
+    """Those that are still to be kept, on the cards of this snapshot; `among` are the classes that may have them."""
+    firm = firm_starts(snapshot)
     if not firm:
         return {}
-    waiting = _waiting_among(snapshot.waiting, firm)
+    waiting = _waiting_among(among, firm)
     there = ((claim, on_cards(start, snapshot.cards)) for claim, start in firm.items() if claim in waiting)
     found = {claim: start for claim, start in there if start is not None}
     return dict(sorted(found.items(), key=lambda one: (one[1].at_ns, one[0])))

@@ -104,6 +104,13 @@ class Sleepers:
         slot = self._slot_of.get(id(waiting))
         return self._kind(waiting) if slot is None else self._kinds[self._lane_of.now[slot]][1]
 
+    def promised_at(self, snapshot: Snapshot, claims: Collection[str]) -> list[int]:
+        """Numbers of the classes with one of these claims, or that were promised a start by the last plan."""
+        if len(snapshot.waiting) < FEWEST:
+            return list(range(len(snapshot.waiting)))
+        self.follow(snapshot.waiting)
+        return np.flatnonzero(np.isin(self._slots, self._promised(snapshot, claims))).tolist()
+
     def _promised(self, snapshot: Snapshot, claims: Collection[str]) -> list[int]:
         """Slots of classes with a promise."""
         found = [slot for key in snapshot.promised if (slot := self._keys.get(key)) is not None]

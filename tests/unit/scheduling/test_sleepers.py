@@ -12,7 +12,7 @@ from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
 from gpupool.scheduling.board import Board
 from gpupool.scheduling.sleepers import Asleep, Sleepers
-from gpupool.scheduling.snapshot import Waiting
+from gpupool.scheduling.snapshot import Start, Waiting
 from tests.support.gang_builders import gang, role
 from tests.support.scheduling_builders import cards, snapshot
 
@@ -72,3 +72,13 @@ def test_a_class_sleeps_where_no_node_has_room_for_it() -> None:
 def test_a_gang_sleeps_where_fewer_cards_are_free_than_it_needs(members: int, *, room: bool) -> None:
     one = gang("g", role("worker", Shape(WHOLE, model="T4"), members))
     assert Board(snapshot(POOL)).sleepers.of(snapshot(POOL, one)).has_room(0) is room
+
+
+def test_classes_with_a_promise_are_found_by_key_and_by_claim_where_they_moved() -> None:
+    each = [Waiting("nlp", n, Shape(WHOLE), (f"a{n}", f"b{n}"), 2, n) for n in range(200)]
+    promised = {each[7].key: Start(9, claim="a7"), each[150].key._replace(priority=-1): Start(9, claim="b150")}
+    before = replace(snapshot(POOL, *each), promised=promised)
+    sleepers = Board(before).sleepers
+    assert sleepers.promised_at(before, ["a7", "b150"]) == [7, 150]
+    few = replace(before, waiting=before.waiting[:9])
+    assert sleepers.promised_at(few, ["a7"]) == list(range(9))
