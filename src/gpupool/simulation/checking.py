@@ -295,8 +295,8 @@ def _claims(rows: Iterable[Row]) -> Iterator[tuple[str, _Claim]]:
         profile = bool(row.get("profile"))
         gang = row.get("gang") or (name if members > 1 else "")
         claim = _Claim(
-            arrival_ns=int(Decimal(row["arrival_seconds"]) * NS),
-            run_ns=max(1, int(Decimal(row["seconds"]) * NS)),
+            arrival_ns=nanoseconds(row["arrival_seconds"]),
+            run_ns=max(1, nanoseconds(row["seconds"])),
             milli=milli,
             cards=whole(row.get("cards") or str(int(bool(milli or profile)))),
             memory_bytes=whole(row.get("gpu_memory_mib") or "0") * MIB,
@@ -327,6 +327,11 @@ def whole(text: str) -> int:
     return int(Decimal(text))
 
 
+def nanoseconds(text: str) -> int:
+    """Of seconds with parts, rounded: what is shorter than a nanosecond no clock tells."""
+    return int((Decimal(text) * NS).to_integral_value())
+
+
 def integer(row: Row, column: str) -> int:
     """A cell of the record. Raises ValueError, which names the column."""
     try:
@@ -345,7 +350,7 @@ def places(row: Row) -> tuple[int, ...]:
 
 def _instant_ns(row: Row) -> int:
     try:
-        return int(Decimal(row["time"]) * NS)
+        return nanoseconds(row["time"])
     except ArithmeticError:
         raise ValueError(f"time is {row['time']!r}, not a number of seconds") from None
 

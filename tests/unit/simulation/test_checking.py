@@ -108,6 +108,18 @@ def test_whole_numbers_of_the_lists_may_have_a_point() -> None:
     assert check(claims, nodes, rows(RECORD)) == []
 
 
+def test_parts_of_a_nanosecond_are_rounded_as_the_simulation_rounds_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs, nodes, record = tmp_path / "jobs.csv", tmp_path / "nodes.csv", str(tmp_path / "run.csv")
+    lines = [f"{n}.{n}234567897{n},500,{9 - n}.1234567896{n}" for n in range(1, 9)]
+    jobs.write_text("\n".join(["arrival_seconds,gpu_milli,seconds", *lines]) + "\n")
+    nodes.write_text("sn,gpu,model\nn1,2,T4\n")
+    words = ["simulate", str(jobs), "--nodes", str(nodes)]
+    assert main([*words, "--record", record]) == 0
+    assert main([*words, "--check", record]) == 0, capsys.readouterr().out
+
+
 def test_claims_of_which_nothing_is_said_and_jobs_that_were_left() -> None:
     cut = rows(RECORD)[:1]
     assert rules(cut) == ["never released", "lost"]
