@@ -61,6 +61,17 @@ def test_the_limit_of_those_above_holds_for_all_below_together() -> None:
     assert len(cycle(pool.snapshot(), 0).placements) == 3
 
 
+def test_a_tenant_of_weight_0_starts_after_its_siblings_though_it_came_first() -> None:
+    tree = {**TREE, "a": tenant("a", "top", ["team-a"], weight=0), "b": tenant("b", "top", ["team-b"])}
+    pool = pool_with(tree)
+    wait(pool, "a0", "team-a")
+    hold(pool, "uid-b", "b", 0)
+    for n in range(2):
+        wait(pool, f"b{n}", "team-b")
+    plan = cycle(pool.snapshot(), 0)
+    assert sorted(placement.job for placement in plan.placements) == ["uid-b0/main", "uid-b1/main"]
+
+
 def test_a_snapshot_names_the_tree_as_an_sql_pool_does() -> None:
     snapshot = pool_with().snapshot()
     assert set(snapshot.cohorts) == {"top"}
