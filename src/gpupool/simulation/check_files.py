@@ -15,7 +15,8 @@ from typing import Any
 
 from gpupool.base.errors import BadTrace
 from gpupool.simulation import decision_files, decisions, openb, protocol_record, trace
-from gpupool.simulation.checking import Fault, Row, check
+from gpupool.simulation.checking import Fault, check
+from gpupool.simulation.checking_lists import Row
 from gpupool.simulation.checking_protocol import check_protocol
 from gpupool.simulation.columns import header_of
 from gpupool.simulation.nodes import read_nodes, read_text

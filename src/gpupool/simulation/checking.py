@@ -2,26 +2,33 @@
 
 It replays the record line by line with its own arithmetic, in exact integers, and names whatever a pool must never do:
 more on a card than it has, a claim placed twice, on the wrong model, released early, a gang in parts. Imports the
-standard library alone (a test asserts it), so no fault of the engine can be a fault here too.
+standard library and `checking_lists` alone (a test asserts it), so no fault of the engine can be a fault here too.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-NS = 10**9
-MIB = 2**20
-CARD = 1000
-"""Thousandths of compute on a card."""
+from gpupool.simulation.checking_lists import (
+    CARD,
+    NS,
+    Claim,
+    Node,
+    Row,
+    claims_of,
+    integer,
+    is_model,
+    nanoseconds,
+    node_of,
+    places,
+)
 
 #: Percentage points by which a rate of results.json may differ: it is rounded there.
 _TOLERANCE = 0.001
-
-Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -31,33 +38,6 @@ class Fault:
     line: int
     rule: str
     text: str
-
-
-@dataclass(frozen=True)
-class _Claim:
-    arrival_ns: int
-    run_ns: int
-    milli: int
-    cards: int
-    memory_bytes: int
-    model: str
-    cpu_milli: int
-    host_bytes: int
-    gang: str
-    partition: bool
-
-
-@dataclass
-class _Node:
-    models: str
-    cards: int
-    memory_bytes: int | None
-    cpu_milli: int | None
-    host_bytes: int | None
-    cpu_used: int = 0
-    host_used: int = 0
-    milli: Counter[int] = field(default_factory=Counter)
-    memory: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -104,8 +84,8 @@ class _Check:
     """One life, line by line."""
 
     def __init__(self, claims: Iterable[Row], nodes: Sequence[Row]) -> None:
-        self._claims = dict(_claims(claims))
-        self._nodes = dict(_node(row, number) for number, row in enumerate(nodes, start=2))
+        self._claims = dict(claims_of(claims))
+        self._nodes = dict(node_of(row, number) for number, row in enumerate(nodes, start=2))
         self._events: Counter[str] = Counter()
         self._left: set[str] = set()
         arrivals = [one.arrival_ns for one in self._claims.values()]
@@ -185,7 +165,7 @@ class _Check:
 
     # --- events ------------------------------------------------------------------------------
 
-    def _place(self, name: str, claim: _Claim, row: Row) -> Iterator[Fault]:
+    def _place(self, name: str, claim: Claim, row: Row) -> Iterator[Fault]:
         if name in self._held or name in self._over:
             why = "holds its cards already" if name in self._held else "has ended already"
             yield self._fault("placed twice", f"{name} {why}")
@@ -205,7 +185,7 @@ class _Check:
         self._moving.add(claim.gang)
         yield from self._taken(name, claim, held, node)
 
-    def _asked(self, name: str, claim: _Claim, held: _Held, node: _Node) -> Iterator[Fault]:
+    def _asked(self, name: str, claim: Claim, held: _Held, node: Node) -> Iterator[Fault]:
         """Whether the cards are those that the claim asks for."""
         if len(held.cards) != claim.cards:
             yield self._fault("number of cards", f"{name} asks for {claim.cards} and gets {len(held.cards)}")
@@ -220,7 +200,7 @@ class _Check:
         if claim.cards and not is_model(node.models, claim.model):
             yield self._fault("wrong model", f"{name} asks for {claim.model}; {held.node} has {node.models}")
 
-    def _taken(self, name: str, claim: _Claim, held: _Held, node: _Node) -> Iterator[Fault]:
+    def _taken(self, name: str, claim: Claim, held: _Held, node: Node) -> Iterator[Fault]:
         """Whether there is as much: on each card, and on the node."""
         for card in held.cards:
             node.milli[card] += held.milli
@@ -245,7 +225,7 @@ class _Check:
         if name in self._held or name in self._over:
             yield self._fault("left before", f"{name} is left waiting and was placed or has ended")
 
-    def _release(self, name: str, claim: _Claim, event: str) -> Iterator[Fault]:
+    def _release(self, name: str, claim: Claim, event: str) -> Iterator[Fault]:
         held = self._held.pop(name, None)
         if held is None:
             yield self._fault("released and not placed", f"{name} {event}")
@@ -285,78 +265,8 @@ class _Check:
         return Fault(self._line, rule, text)
 
 
-# --- the raw lists -------------------------------------------------------------------------------
-
-
-def _claims(rows: Iterable[Row]) -> Iterator[tuple[str, _Claim]]:
-    for number, row in enumerate(rows):
-        name, members = row.get("job") or f"job-{number:06d}", whole(row.get("members") or "1")
-        milli = whole(row.get("gpu_milli") or "0")
-        profile = bool(row.get("profile"))
-        gang = row.get("gang") or (name if members > 1 else "")
-        claim = _Claim(
-            arrival_ns=nanoseconds(row["arrival_seconds"]),
-            run_ns=max(1, nanoseconds(row["seconds"])),
-            milli=milli,
-            cards=whole(row.get("cards") or str(int(bool(milli or profile)))),
-            memory_bytes=whole(row.get("gpu_memory_mib") or "0") * MIB,
-            model=row.get("model") or "",
-            cpu_milli=whole(row.get("cpu_milli") or "0"),
-            host_bytes=whole(row.get("host_mib") or "0") * MIB,
-            gang=gang,
-            partition=profile,
-        )
-        for member in [name] if members == 1 else [f"{name}.{place}" for place in range(members)]:
-            yield member, claim
-
-
-def _node(row: Row, line: int) -> tuple[str, _Node]:
-    size, cpu, host = row.get("gpu_memory_mib"), row.get("cpu_milli"), row.get("memory_mib")
-    node = _Node(
-        models=row["model"],
-        cards=whole(row["gpu"]),
-        memory_bytes=whole(size) * MIB if size else None,
-        cpu_milli=whole(cpu) if cpu else None,
-        host_bytes=whole(host) * MIB if host else None,
-    )
-    return row["sn"] or f"line-{line}", node
-
-
-def whole(text: str) -> int:
-    """A whole number of a raw list, also as `500.0`."""
-    return int(Decimal(text))
-
-
-def nanoseconds(text: str) -> int:
-    """Of seconds with parts, rounded: what is shorter than a nanosecond no clock tells."""
-    return int((Decimal(text) * NS).to_integral_value())
-
-
-def integer(row: Row, column: str) -> int:
-    """A cell of the record. Raises ValueError, which names the column."""
-    try:
-        return int(row[column])
-    except ValueError:
-        raise ValueError(f"{column} is {row[column]!r}, not a whole number") from None
-
-
-def places(row: Row) -> tuple[int, ...]:
-    """The cards of a placement. Raises ValueError."""
-    try:
-        return tuple(int(card) for card in row["cards"].split())
-    except ValueError:
-        raise ValueError(f"cards is {row['cards']!r}, not whole numbers with spaces") from None
-
-
 def _instant_ns(row: Row) -> int:
     try:
         return nanoseconds(row["time"])
     except ArithmeticError:
         raise ValueError(f"time is {row['time']!r}, not a number of seconds") from None
-
-
-def is_model(has: str, asks: str) -> bool:
-    """`A100` is any of them, `A100-80G` only that one; several are joined by `|`."""
-    return not asks or any(
-        has.lower() == one.lower() or has.lower().startswith(one.lower() + "-") for one in asks.split("|")
-    )

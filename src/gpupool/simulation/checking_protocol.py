@@ -2,7 +2,7 @@
 
 It fills the nodes line by line with its own arithmetic, in exact integers: nothing over what there is, each pod as the
 list has it, none turned away that some node could take, sums and results as they follow from the lines. Imports the
-standard library and `checking` alone (a test asserts it). Rules: docs/how-to/simulate.md.
+standard library and the other checker alone (a test asserts it). Rules: docs/how-to/simulate.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupool.simulation.checking import CARD, MIB, Fault, Row, integer, is_model, places, whole
+from gpupool.simulation.checking import Fault
+from gpupool.simulation.checking_lists import CARD, MIB, Row, integer, is_model, places, whole
 
 DEMAND_PCT = 130
 #: Percentage points by which a rate of results.json may differ: those are sums of binary fractions.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.cli.main import main
-from gpupool.simulation import checking
+from gpupool.simulation import checking, checking_lists, checking_protocol
 from gpupool.simulation.checking import check
 
 CLAIMS = """job,arrival_seconds,gpu_milli,seconds,cards,gpu_memory_mib,model,cpu_milli,host_mib,members
@@ -160,11 +160,13 @@ def test_an_evicted_claim_may_be_placed_again_and_runs_all_of_its_time() -> None
         assert [fault.rule for fault in check(claims, rows(NODES), record)] == found
 
 
-def test_the_checker_imports_nothing_but_the_standard_library() -> None:
-    tree = ast.parse(Path(checking.__file__).read_text())
-    found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    found |= {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
-    assert {str(name).split(".")[0] for name in found} <= set(sys.stdlib_module_names)
+def test_the_checkers_import_nothing_but_the_standard_library_and_each_other() -> None:
+    own = {f"gpupool.simulation.{name}" for name in ("checking", "checking_lists")}
+    for module in (checking, checking_lists, checking_protocol):
+        tree = ast.parse(Path(module.__file__).read_text())
+        found = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        found |= {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
+        assert {name for name in found - own if name.split(".")[0] not in sys.stdlib_module_names} == set()
 
 
 def test_a_recorded_life_with_gangs_and_evictions_has_no_fault(

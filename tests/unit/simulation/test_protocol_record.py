@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gpupool.cli.main import main
-from gpupool.simulation import checking_protocol
 from gpupool.simulation.checking_protocol import check_protocol
 from gpupool.simulation.protocol_record import COLUMNS
 
@@ -171,11 +168,3 @@ def test_pods_of_one_name_are_told_apart_by_what_they_ask(tmp_path: Path) -> Non
     record = str(tmp_path / "run.csv")
     assert main([*words, "--protocol", "fgd", "--policy", "fgd", "--record", record]) == 0
     assert main([*words, "--check", record]) == 0
-
-
-def test_the_checker_imports_nothing_but_the_standard_library_and_its_neighbour() -> None:
-    tree = ast.parse(Path(checking_protocol.__file__).read_text())
-    found = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    found |= {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
-    own = {name for name in found if name.split(".")[0] not in sys.stdlib_module_names}
-    assert own == {"gpupool.simulation.checking"}
