@@ -119,7 +119,7 @@ CASES: Mapping[str, Snapshot] = {
 def test_the_plan_reads_as_recorded(name: str) -> None:
     file, before = HERE / f"{name}.txt", CASES[name]
     text = render(before, cycle(before, NOW if before.running else 0))
-    if os.environ.get("GPUPOOL_UPDATE_GOLDEN"):
+    if os.environ.get("GPUPOOL_UPDATE_GOLDEN") == "1":
         file.write_text(text)
     assert text == file.read_text()
 

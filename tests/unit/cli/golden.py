@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[2] / "golden" / "cli"
 def compare(name: str, text: str) -> None:
     """Fail unless the text is the golden file's."""
     file = FOLDER / f"{name}.txt"
-    if os.environ.get("GPUPOOL_UPDATE_GOLDEN"):
+    if os.environ.get("GPUPOOL_UPDATE_GOLDEN") == "1":
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     assert text == file.read_text(), f"{file} differs; GPUPOOL_UPDATE_GOLDEN=1 writes it anew"

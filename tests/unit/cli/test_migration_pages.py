@@ -32,7 +32,7 @@ def test_every_console_shows_what_the_command_prints(
         return said.out + said.err
 
     now = pages.printed(page, run)
-    if os.environ.get("GPUPOOL_UPDATE_GOLDEN"):
+    if os.environ.get("GPUPOOL_UPDATE_GOLDEN") == "1":
         (pages.PAGES / page).write_text(now)
     assert (pages.PAGES / page).read_text() == now
     assert page not in FROM or set(shown) == set(names)
