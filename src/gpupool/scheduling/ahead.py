@@ -326,7 +326,19 @@ class Ahead:
         return self._work.least(waiting.shape) if gang is None else least_amount(self._work, gang)
 
     def _trial(self, waiting: Waiting, *, inside: bool = False) -> Trial:
-        return Trial(partial(self._attempt_at, waiting), partial(self._may_at, waiting, inside=inside))
+        attempt, may = partial(self._attempt_at, waiting), partial(self._may_at, waiting, inside=inside)
+        return Trial(attempt, may, self._alike(waiting))
+
+    def _alike(self, waiting: Waiting) -> Hashable:
+        """Equal for heads that differ in their tenants' room for all they need and in nothing else; None: perhaps not.
+
+        Where quotas are of compute alone, one that may start finds room in them for every seat.
+        """
+        quotas = self._work.quotas
+        if not quotas.by_compute or waiting.gang is None:
+            return waiting.shape if quotas.by_compute else None
+        asked = self._gangs[waiting.gang.id]
+        return asked.sort if asked.whole == asked.least else None
 
     def _may_at(self, waiting: Waiting, instant_ns: int, *, inside: bool) -> bool:
         """Whether the quotas have room for it then, `inside` what its tenant is guaranteed."""

@@ -10,7 +10,7 @@ Knows no queue and no policy: who is a head, and how it would be placed at an in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from gpupool.scheduling.columns import Columns, Taken, beyond, free_columns
 from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import Fit
 from gpupool.scheduling.free import Free, Recut
+from gpupool.scheduling.looks import Look, Looks
 from gpupool.scheduling.seating import most
 from gpupool.scheduling.snapshot import Bools, Ints, Start
 from gpupool.scheduling.timeline import NEVER, Hold, Timeline
@@ -38,6 +39,8 @@ class Trial(NamedTuple):
 
     attempt: Attempt
     may: Callable[[int], bool] = lambda _instant: True
+    alike: Hashable = None
+    """Heads for which it is equal take the same at an instant at which both may start; None: like no other."""
 
 
 class Promise(NamedTuple):
@@ -57,6 +60,7 @@ class Backfill:
         self._lacked: dict[str, int] = {}
         self._screen: tuple[int, str] | None = None
         self._hidden: Taken | None = None
+        self._looks = Looks()
 
     def show(self, until_ns: int, owner: str = "") -> None:
         """Leave on the working copy what a claim may take that starts now, runs until then and may use this hold."""
@@ -116,6 +120,8 @@ class Backfill:
         that `lacks` something else than cards holds none while nobody knows when it comes. None also where nobody knows
         and this other trial (`unless`) finds seats earlier.
         """
+        if collects and unless and self._only_known_to(unless, parts, seconds, trial, owner, before):
+            return None
         found = self._search(parts, seconds, trial, owner, before, NEVER if collects else UNTOLD)
         if found is None:
             return None
@@ -140,11 +146,21 @@ class Backfill:
         mine = _could_use(parts)
         return sum(bool((mine & theirs).any()) for rank, theirs in self._promised if rank >= priority) < depth
 
+    def _only_known_to(
+        self, other: Trial, parts: Parts, seconds: int | None, trial: Trial, owner: str, before: Start | None
+    ) -> bool:
+        """Whether the other trial has a start that is known, and this one has none."""
+        mine = self._search(parts, seconds, trial, owner, before, UNTOLD)
+        return mine is None and self._search(parts, seconds, other, owner, None, UNTOLD) is not None
+
     def _search(
         self, parts: Parts, seconds: int | None, trial: Trial, owner: str, before: Start | None, end_ns: int
     ) -> tuple[int, Taken] | None:
         self.lift()
-        found = earliest(self.timeline, self.free, parts, seconds, trial, owner, end_ns)
+        look = None
+        if trial.alike is not None:
+            look = self._looks.of((trial.alike, seconds, owner), self.free, self.timeline)
+        found = earliest(self.timeline, self.free, parts, seconds, trial, owner, end_ns, look)
         if before is not None and before.at_ns > self.timeline.now_ns and (found is None or found[0] > before.at_ns):
             found = self._as_before(before, parts, seconds, trial, owner) or found
         return found
@@ -212,34 +228,43 @@ def earliest(
     trial: Trial,
     owner: str = "",
     end_ns: int = NEVER,
+    look: Look | None = None,
 ) -> tuple[int, Taken] | None:
     """The first instant after now at which all parts have room for their whole run, and where; None is never.
 
     From UNTOLD on nobody knows when that is. Only what comes before `end_ns` is looked at.
 
     Between two instants at which a hold comes into the run, room only grows with time: so each such stretch is
-    searched by halving. Counting seats comes first; only where they are enough is the head tried in earnest, once for
-    each instant: nothing changes while it is searched.
+    searched by halving. Where the head `may` not start at the last of them, it may at none. Counting seats comes first;
+    only where they are enough is the head tried in earnest, once for each instant: nothing changes while it is
+    searched. `look` is what is known already of heads alike.
     """
-    now, usable = free_columns(free), _could_use(parts)
+    now, usable, known = free_columns(free), _could_use(parts), look or Look()
 
     @cache
     def at(instant: int) -> Columns:
         return now.plus(timeline.low(instant, timeline.until(seconds, instant), owner))
 
     def enough(instant: int) -> bool:
-        columns = at(instant)
-        return all(int(most(fit, free, columns).sum()) >= claims for fit, claims in parts)
+        if instant not in known.enough:
+            columns = at(instant)
+            known.enough[instant] = all(int(most(fit, free, columns).sum()) >= claims for fit, claims in parts)
+        return known.enough[instant]
+
+    may = cache(trial.may)
 
     @cache
     def tried(instant: int) -> Taken | None:
-        if not trial.may(instant):
+        if not may(instant):
             return None
-        recut = timeline.recut(instant, timeline.until(seconds, instant))
-        return tried_on(free, at(instant), lambda: trial.attempt(instant), usable, recut)
+        if instant not in known.takes:
+            recut = timeline.recut(instant, timeline.until(seconds, instant))
+            known.takes[instant] = tried_on(free, at(instant), lambda: trial.attempt(instant), usable, recut)
+        return known.takes[instant]
 
     for instants in _stretches(timeline, seconds, end_ns):
-        if enough(instants[-1]) and (found := _first(instants, enough, tried)) is not None:
+        last = instants[-1]
+        if may(last) and enough(last) and (found := _first(instants, enough, may, tried)) is not None:
             return found
     return None
 
@@ -289,10 +314,16 @@ def _stretches(timeline: Timeline, seconds: int | None, end_ns: int) -> Iterator
 
 
 def _first(
-    instants: list[int], enough: Callable[[int], bool], tried: Callable[[int], Taken | None]
+    instants: list[int],
+    enough: Callable[[int], bool],
+    may: Callable[[int], bool],
+    tried: Callable[[int], Taken | None],
 ) -> tuple[int, Taken] | None:
-    """The earliest of the instants that works; where enough seats are not enough, halving by trials from there on."""
-    low = _bisected(instants, 0, enough)
+    """The earliest of the instants that works; where enough seats are not enough, halving by trials from there on.
+
+    Quotas are asked first: an answer of theirs costs less than a trial.
+    """
+    low = _bisected(instants, _bisected(instants, 0, enough), may)
     taken = tried(instants[low])
     if taken is not None:
         return instants[low], taken

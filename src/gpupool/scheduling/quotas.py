@@ -119,6 +119,11 @@ class Quotas:
         """Whether any quota is of cards of one model or vendor."""
         return bool(self.tree.models)
 
+    @property
+    def by_compute(self) -> bool:
+        """Whether quotas, if there are any, are of the compute of whatever cards."""
+        return self.tree.resources <= {GPU}
+
     def met(self) -> list[Tree]:
         """The quotas as they will be at the promised starts that the claim asked for would meet."""
         return [one.tree for one in self.later if one.met(*self.window)] if self.window else []

@@ -31,7 +31,7 @@ from gpupool.scheduling.rooms import Rooms
 from gpupool.scheduling.roster import Roster
 from gpupool.scheduling.snapshot import Bools, ClassKey, Ints, Snapshot, Waiting
 
-FEWEST = 128
+FEWEST = 16
 """With fewer classes it is not worth the counting."""
 
 _FEW = 64

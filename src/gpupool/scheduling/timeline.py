@@ -56,6 +56,8 @@ class Timeline:
         self.held: Bools = np.zeros(len(cards), dtype=np.bool_)
         """Cards of which something is held, now or later."""
         self.holds: list[Hold] = []
+        self.changes = 0
+        """How often it was told of anything."""
         self._owners = ends.owners
         by_card, by_node = ends.at(now_ns)
         self._cards, self._nodes = Steps(len(cards), by_card), Steps(len(cards.nodes), by_node)
@@ -65,6 +67,7 @@ class Timeline:
 
     def ends(self, taken: Taken, end_ns: int) -> None:
         """What was just taken is given back then (NEVER: nobody knows)."""
+        self.changes += 1
         end_ns = min(end_ns, UNTOLD + self.now_ns)
         self._ends = _with(self._ends, [end_ns])
         self._pieces += [(end_ns, row, piece) for row, piece in taken.pieces]
@@ -128,6 +131,7 @@ class Timeline:
         return NEVER if seconds is None else min(since + seconds * SECOND, NEVER)
 
     def _span(self, hold: Hold, sign: int, kind: Kind) -> None:
+        self.changes += 1
         taken, mark = hold.taken, self._owners.mark(hold.owner, kind)
         for at, way in ((max(hold.start_ns, self.now_ns), sign), (hold.end_ns, -sign)):
             if at < NEVER:

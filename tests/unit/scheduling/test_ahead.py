@@ -341,6 +341,27 @@ def test_who_waits_for_quota_of_unknown_end_collects_quota_and_no_cards() -> Non
     )
 
 
+def test_gangs_alike_of_tenants_with_quotas_of_compute_are_seated_once_in_a_plan() -> None:
+    columns = full("1x8xT4", 0, 1)
+    seated = []
+    original = backfill.tried_on
+
+    def counted(*arguments):
+        seated.append(arguments)
+        return original(*arguments)
+
+    for limits, times in (({}, 1), ({"memory_gib": (100, 0)}, 2)):
+        tenants = {name: member(gpu=(3, 0), holds=1, **limits) for name in ("nlp", "web")}
+        gangs = [workers(name, 3, tenant=name) for name in tenants]
+        alike = [replace(one, gang=replace(one.gang, root=replace(one.gang.root, name="all"))) for one in gangs]
+        jobs = [*held_by("nlp", columns, None), *held_by("web", columns, None, first=1)]
+        seated.clear()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(backfill, "tried_on", counted)
+            plan(snapshot(columns, *alike, tenants=tenants), jobs)
+        assert len(seated) == times
+
+
 def test_who_has_its_quota_and_waits_for_cards_of_unknown_end_keeps_the_quota_meanwhile() -> None:
     """Also what its tenant's own jobs will give back before those cards come: else smaller ones used that first."""
     columns = full("1x2xT4+1x3xT4+1x1xL40S", 0, 1, 2, 3)

@@ -1,14 +1,16 @@
 import numpy as np
+import pytest
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
+from gpupool.scheduling import backfill as backfill_module
 from gpupool.scheduling.backfill import Backfill, Trial, earliest
-from gpupool.scheduling.columns import Taken, free_columns
+from gpupool.scheduling.columns import Columns, Taken, free_columns
 from gpupool.scheduling.ends import SECOND, UNTOLD
 from gpupool.scheduling.feasible import FITS, Fit
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.seating import pick
-from gpupool.scheduling.snapshot import Cards, Running
+from gpupool.scheduling.snapshot import Cards, Ints, Running
 from gpupool.scheduling.timeline import NEVER, Timeline
 from tests.support.scheduling_builders import cards, whole
 from tests.support.time_builders import hold, running, used_by
@@ -121,9 +123,70 @@ def test_each_instant_is_tried_once_and_only_where_the_head_may_start_at_it() ->
 
     assert (found(0), sorted(tried)) == (30, [10, 20, 30, 40])
     tried.clear()
-    assert (found(25), sorted(tried)) == (30, [30, 40])
+    assert (found(25), tried) == (30, [30])
     tried.clear()
     assert (found(50), tried) == (None, [])
+
+
+def test_no_seat_is_counted_where_the_head_may_start_at_no_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, jobs = busy("4x1xT4", 10, 20, 30, 40)
+    free, counted = Free(pool), count_looks(monkeypatch)
+    never = Trial(attempt(free, whole()).attempt, lambda _at: False)
+    assert earliest(Timeline(pool, jobs, 0), free, [(Fit(whole(), free), 1)], 5, never) is None
+    assert counted == []
+
+
+def test_heads_alike_that_hold_nothing_share_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, jobs = busy("4x1xT4", None, None, None, None)
+    work, tried, counted = backfill(pool, jobs), list[int](), count_looks(monkeypatch)
+
+    def place(at: int) -> Taken | None:
+        tried.append(at)
+        return attempt(work.free, whole()).attempt(at)
+
+    def head(tenant: str, alike: str | None) -> tuple[int, int]:
+        counted.clear()
+        tried.clear()
+        promise = work.promise([(Fit(whole(), work.free), 1)], 5, Trial(place, alike=alike), lacks=tenant)
+        assert promise is not None
+        assert promise.at_ns == UNTOLD
+        return len(counted), len(tried)
+
+    first = head("nlp", "one")
+    assert first[1] == 1
+    assert head("web", "one") == (0, 0)
+    assert head("ads", None) == first
+    none: Ints = np.zeros(0, dtype=np.int64)
+    work.took(Taken(none, none, none), 7 * SECOND)  # one more instant
+    assert head("maps", "one")[1] == 1
+    work.free.set(np.array([3]), np.array([100]), np.array([0]))
+    assert head("news", "one")[1] == 1
+
+
+def test_a_head_that_has_a_known_start_elsewhere_is_not_tried_where_nobody_knows() -> None:
+    pool, jobs = busy("2x1xT4", 10, None)
+    work, tried = backfill(pool, jobs), list[int]()
+
+    def place(at: int) -> Taken | None:
+        tried.append(at)
+        return attempt(work.free, whole()).attempt(at)
+
+    other = attempt(work.free, whole())
+    parts = [(Fit(whole(), work.free), 1)]
+    assert work.promise(parts, 5, Trial(place, lambda at: at >= UNTOLD), unless=other) is None
+    assert tried == []
+
+
+def count_looks(monkeypatch: pytest.MonkeyPatch) -> list[Shape]:
+    """The shapes whose seats were counted, each time."""
+    counted, most = list[Shape](), backfill_module.most
+
+    def look(fit: Fit, free: Free, columns: Columns) -> Ints:
+        counted.append(fit.shape)
+        return most(fit, free, columns)
+
+    monkeypatch.setattr(backfill_module, "most", look)
+    return counted
 
 
 def backfill(pool: Cards, jobs: list[Running]) -> Backfill:
