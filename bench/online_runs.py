@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
-from bench import churn, memory_mixes, size_families
+from bench import churn, memory_mixes, size_families, small_pools
 from gpupool.scheduling.free import Free
 from gpupool.scheduling.snapshot import Cards
 from gpupool.simulation.foreknowledge import Foreknowledge
@@ -80,6 +81,25 @@ def _of_sizes(one: Run) -> Figures:
     return _idle(fill(free, pods, one.policy, one.seed, arriving, known))
 
 
+def _of_small(one: Run) -> Figures:
+    """The mean of all pools of a case: what chance does to one of them is many points."""
+    found = [_small(pool, one) for pool in small_pools.pools(one.name)]
+    return {level: fmean(figures[level] for figures in found) for level in found[0]}
+
+
+def _small(pool: small_pools.SmallPool, one: Run) -> Figures:
+    """Claims may be so large that none ends at a level: what had arrived below it counts."""
+    free = Free(small_pools.pool(pool))
+    pods, arriving = small_pools.made(pool, one.seed)
+    known = Foreknowledge(one.knowledge, expected_of(pods), int(free.milli.sum()))
+    levels = fill(free, pods, one.policy, one.seed, arriving, known)
+    figures: dict[str, float] = {}
+    for limit in LEVELS:
+        below = [level for level in levels if level.arrived_pct <= limit]
+        figures[str(limit)] = 100 - below[-1].allocation_pct if below else 100.0
+    return figures
+
+
 def _lived(one: Run) -> Figures:
     """`LIST at LOAD`, on nodes of openb that the seed draws."""
     name, load = one.name.split(" at ")
@@ -111,5 +131,6 @@ FAMILIES: Mapping[str, Callable[[Run], Figures]] = {
     "memory": _by_memory,
     "shifting": _shifted,
     "sizes": _of_sizes,
+    "small": _of_small,
     "departures": _lived,
 }

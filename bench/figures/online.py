@@ -4,8 +4,9 @@ Ours learns online (`scheduling.knowledge`); FGD beside it has counted the whole
 ours as an oracle, in the notes. Figures are percent of the pool's compute that lies idle, less is better: means over
 the seeds at 95, 100 and 130 % arrived, or over a life with departures. Limits: on the mean of the published lists
 FGD's less 0.8, on each of them FGD's and 0.05; elsewhere the best rival's and 0.2, for families of sizes and 0.1;
-claims of eight cards that a life lost no more than FGD lost. BENCH_ONLINE_SEEDS (2) says how many seeds,
-BENCH_ONLINE_FAMILIES which families of `lists mixes memory shifting sizes departures`. The trace's folder is
+claims of eight cards that a life lost no more than FGD lost. Small pools are beside rivals that know as little as
+they do: FGD is in the notes. BENCH_ONLINE_SEEDS (2) says how many seeds, BENCH_ONLINE_FAMILIES which families of
+`lists mixes memory shifting sizes small departures`. The trace's folder is
 GPUPOOL_OPENB, else `shared/data/openb` beside the checkout.
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bench import memory_mixes, other_mixes, size_families
+from bench import memory_mixes, other_mixes, size_families, small_pools
 from bench.figures.paper import data_folder, workloads
 from bench.online_runs import FAMILIES, LEVELS, Figures, Run
 from bench.online_runs import run as run_one
@@ -74,6 +75,7 @@ def _cases(folder: Path, out: Path) -> Cases:
     made |= {("memory", str(number)): f"memory mix {number}" for number in memory_mixes.SEEDS}
     made |= {("shifting", name): name for name in SHIFTS}
     made |= {("sizes", family.name): family.name for family in size_families.families()}
+    made |= {("small", name): f"{small_pools.POOLS} pools of {name}" for name in small_pools.CASES}
     return made | {("departures", name): f"{name} of the pool's compute, with departures" for name in LIVES}
 
 
@@ -121,7 +123,9 @@ def _mean(several: Sequence[Figures]) -> Figures:
 def _rows(case: tuple[str, str], called: str, found: Found, command: str) -> Iterator[Row]:
     family = case[0]
     ours, oracle, papers = (found[*case, *who] for who in ((OURS, ONLINE), (OURS, ORACLE), (PAPERS, ORACLE)))
-    rivals = {PAPERS: papers} | {rival: found[*case, rival, ORACLE] for rival in RIVALS}
+    rivals = {rival: found[*case, rival, ORACLE] for rival in RIVALS}
+    if family != "small":
+        rivals = {PAPERS: papers} | rivals
     for level in [level for level in ours if level not in ("lost", "of")]:
         best = min(rivals, key=lambda rival: rivals[rival][level])
         others = ", ".join(f"{rival} {figures[level]:.2f}" for rival, figures in rivals.items())

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import churn, size_families
+from bench import churn, size_families, small_pools
 from bench.figures import online
-from bench.online_runs import FAMILIES, Run, run
+from bench.online_runs import FAMILIES, Run, _small, run
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
 from gpupool.simulation.foreknowledge import ONLINE, ORACLE
@@ -35,6 +35,24 @@ def test_sorted_families_arrive_in_order_of_their_sizes() -> None:
         pods, arriving = size_families.made(SIZES[name], 3)
         sizes = [sign * pods.shapes[number].gpu_milli for number in arriving]
         assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("case", small_pools.CASES)
+def test_small_pools_are_made_anew_from_their_numbers(case: str) -> None:
+    pools, again = (list(small_pools.pools(case)) for _ in range(2))
+    assert pools == again
+    assert len(pools) == small_pools.POOLS
+    assert {len(pool.nodes) for pool in pools} == set(small_pools.CASES[case])
+    one, same, other = (small_pools.made(pools[0], seed) for seed in (1, 1, 2))
+    assert (one[0].shapes, one[1]) == (same[0].shapes, same[1])
+    assert one[1] != other[1]
+
+
+def test_a_small_pool_has_a_figure_at_levels_where_no_claim_ends() -> None:
+    pool = next(small_pools.pools("2 and 3 nodes"))
+    figures = _small(pool, Run(Path(), "small", "2 and 3 nodes", "binpack", ORACLE, 42))
+    assert list(figures) == ["95", "100", "130"]
+    assert 0 <= figures["130"] <= figures["100"] <= figures["95"] <= 100
 
 
 def test_some_nodes_of_a_pool_keep_their_cards_and_hosts() -> None:
@@ -91,6 +109,8 @@ def found_of(family: str, ours: float, papers: float, rival: float) -> online.Fo
         ("sizes", 5.11, 5.0, 6.0, False),
         ("mixes", 5.19, 6.0, 5.0, True),
         ("departures", 5.21, 6.0, 5.0, False),
+        ("small", 5.19, 1.0, 5.0, True),
+        ("small", 5.21, 1.0, 5.0, False),
     ],
 )
 def test_limits_are_those_of_the_issue(family: str, ours: float, papers: float, rival: float, holds: bool) -> None:
