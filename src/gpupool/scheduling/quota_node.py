@@ -57,6 +57,11 @@ class Node:
             return None
         return max(0, limit.maximum - self.taken(resource))
 
+    def is_undivided(self, resource: Resource) -> bool:
+        """Whether nothing bounds what may be taken of this node, and nothing of it is guaranteed to one below it."""
+        limit = self.limits.get(resource)
+        return limit is None or (limit.maximum is None and self.cap.get(resource, 0) >= (limit.nominal or 0))
+
     def over(self) -> bool:
         """Whether it holds more than its nominal part of anything."""
         return any(self.held.get(r, 0) > (limit.nominal or 0) for r, limit in self.limits.items() if is_counted(r))

@@ -137,8 +137,12 @@ class Quotas:
         return all(self.tree.outranked(tenant, way) for way in ways(self.tree, shape, least))
 
     def guarantors(self, tenant: str) -> str:
-        """Names for people of the nodes that guarantee something to the tenant."""
-        return ", ".join(dict.fromkeys(self.tree.owed(tenant, r).title for r in sorted(self.tree.resources)))
+        """Names for people of the nodes that guarantee something to the tenant, and less than all there is.
+
+        Where all of a node is the tenant's and the node has no maximum, its quota keeps no claim away: cards do.
+        """
+        nodes = [(self.tree.owed(tenant, resource), resource) for resource in sorted(self.tree.resources)]
+        return ", ".join(dict.fromkeys(node.title for node, resource in nodes if not node.is_undivided(resource)))
 
     def standing(self, tenant: str) -> Standing:
         """Where the tenant stands in the fair share; lower goes first."""

@@ -405,3 +405,11 @@ def test_a_gang_inside_its_tenants_guarantee_is_not_passed_by_younger_jobs_that_
             assert placed(found) == ["big.0", "big.1", "big.2", "big.3"]
         else:
             assert (placed(found), found.starts[queue[0].key].at_ns) == ([], 150 * SECOND)
+
+
+def test_a_gang_of_a_tenant_without_a_quota_collects_cards_where_no_guarantee_bounds_the_pool() -> None:
+    columns = full("1x2xT4", 0)
+    tenants = {"nlp": member(holds=1), "idle": member(gpu=(0, 0, 0))}
+    queue = replace(workers("big", 2), priority=0, preemptible=False), small("young", None)
+    found = plan(snapshot(columns, *queue, tenants=tenants), held_by("nlp", columns, None))
+    assert placed(found) == []
